@@ -119,14 +119,19 @@ class StreamClock:
             self.horizon = observed - self.retention_ms
 
     def accepts(self, timestamp: int) -> bool:
-        """Return True if a record with this time is not late. Otherwise count it as dropped."""
+        """Return True if a record with this time is not late.
+
+        If the record is late, return False and count it as dropped.
+        """
         if timestamp < self.horizon:
             self.dropped_late += 1
             return False
         return True
 
     def accepts_segment(self, timestamp: int, interval_ms: int) -> bool:
-        """Return True if the segment of this time has not expired. Otherwise count the drop.
+        """Return True if the segment of this time has not expired.
+
+        If the segment has expired, return False and count a dropped record.
 
         Window and session stores drop a record only if its segment has expired, as in Kafka
         Streams. If a record is older than the horizon but belongs to the segment of the horizon,

@@ -24,7 +24,7 @@
     ├── RetentionExceededError       a read asks for a time before the retained history
     ├── UnsupportedError             the engine or the store does not support the operation
     ├── QueryError                   a query has no result (``.reason``)
-    ├── ReadOnlyHeadersError         read-only headers were changed (also TypeError)
+    ├── ReadOnlyHeadersError         an attempt to change read-only headers (also TypeError)
     └── CommitConflictError          another writer published this version before
 
 The message of an exception states what failed, where and why, and what to do next.
@@ -95,7 +95,7 @@ class StoreClosedError(EngineError):
 
 
 class ForkedHandleError(EngineError):
-    """A handle was used in a forked process, but the parent process had opened the handle."""
+    """A handle that was opened before a fork was used in the child process."""
 
 
 class StorageFullError(EngineError):
@@ -145,7 +145,7 @@ class StateError(KStoreError):
 
 
 class FormatDowngradeError(StateError):
-    """The store on disk has a newer format than the spec that it is opened with."""
+    """The store on disk has a newer format than the spec with which it is opened."""
 
 
 class InconsistentStateError(StateError):
@@ -191,8 +191,11 @@ class QueryError(KStoreError):
 
 
 class ReadOnlyHeadersError(KStoreError, TypeError):
-    """Read-only headers, such as those from a store, were changed; change a copy instead."""
+    """An attempt to change read-only headers, such as headers from a store.
+
+    Change ``headers.copy()`` instead.
+    """
 
 
 class CommitConflictError(KStoreError):
-    """Another writer has already published a version with this number."""
+    """Another writer has already published a version with the number of the version to commit."""

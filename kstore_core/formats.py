@@ -193,7 +193,7 @@ def of_shape(shape: str) -> list[ValueFormat]:
 
 
 def fitting(families: Iterable[str], namespaces: Iterable[str]) -> list[str]:
-    """Return the shapes of `families` whose formats use all of these namespaces.
+    """Return the shapes in `families` whose formats use all of these namespaces.
 
     Namespaces that no format uses are ignored.
     """

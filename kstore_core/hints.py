@@ -35,7 +35,7 @@ EXTRAS["demo"] = (
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _MODULES = {"opentelemetry": "opentelemetry-api", "currency_converter": "currencyconverter"}
-"""The distributions of the modules whose name is not that of the distribution."""
+"""The distribution of each module whose distribution has another name than the module."""
 
 
 def install(*extras: str) -> str:

@@ -89,7 +89,7 @@ class Fetch(NamedTuple):
     rows: KeyFilter
 
     def scan(self, table: _Scanned) -> Iterator[Chunk]:
-        """Return an iterator over chunks of the requested rows, as they are at this call."""
+        """Return an iterator over chunks of the requested rows in a snapshot of the table."""
         return self.rows.chunks(table.scan(self.bounds))
 
 

@@ -1,8 +1,8 @@
 """The catalogue of the metrics, and the registry from which exporters read them.
 
-The metrics have the names of Kafka Streams; docs/metrics.md lists all of them. Each value is a
-number, whose tags name the store and its directory. A metric never contains the key, the value or
-the headers of a record.
+The metrics have the names of Kafka Streams; docs/metrics.md lists all of them. The value of a
+metric is a number, and its tags name the store and the directory of the store. A metric never
+contains the key, the value or the headers of a record.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Kind:
         The unit in UCUM notation: ``"ns"``, ``"ms"``, ``"By"``, ``"1/s"``, or ``"1"`` for numbers
         without a unit.
     description : str
-        A text for people.
+        A short description for people.
     counter : bool
         True for a counter, which never decreases. False for a gauge.
     """
@@ -55,7 +55,7 @@ class Kind:
 
 
 class Metric(NamedTuple):
-    """The value of a metric at a time.
+    """The value of a metric at the time of a reading.
 
     Attributes
     ----------

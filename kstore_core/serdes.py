@@ -52,13 +52,17 @@ class Serde(Protocol[T]):
     def arrow_type(self) -> pa.DataType: ...
 
     def serialize(self, value: T, headers: Headers) -> bytes | None:
-        """Return the bytes of ``value``. If the result for a value is None, the key is deleted.
+        """Return the bytes of ``value``.
 
-        The method may add headers to ``headers``. They are stored with the record.
+        If a serde returns None for a value, the store deletes the key. The method may add headers
+        to ``headers``. The store writes these headers with the value.
         """
 
     def deserialize(self, data: bytes, headers: Headers) -> T | None:
-        """Return the value that ``data`` contains. ``headers`` are those of its record."""
+        """Return the value that ``data`` contains.
+
+        ``headers`` are the headers that the store has written with the value.
+        """
 
 
 class BuiltInSerde(Generic[T]):

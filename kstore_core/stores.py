@@ -64,8 +64,8 @@ def versioned_key_value(
     ----------
     history_retention_ms : int
         The retention (ms), 0 or more. A version can be read until stream time exceeds the end of
-        its validity by more than the retention. A record is too late if its time is less than
-        stream time minus the retention.
+        its validity by the retention. A record is too late if its time is less than stream time
+        minus the retention.
     segment_interval_ms : int, optional
         The width of a segment (ms), 1 or more. The versions of a segment expire together. If
         omitted, Kafka Streams' default for the retention; see :func:`default_segment_interval`.
@@ -311,4 +311,4 @@ _ORDERED = {
     formats.TIMESTAMPED_HEADERS: formats.ORDERED_TIMESTAMPED_HEADERS,
     formats.SESSION_HEADERS: formats.ORDERED_SESSION_HEADERS,
 }
-"""The format of a time-ordered store for the format of a store that is not time-ordered."""
+"""The formats that a time-ordered store uses in place of the formats of other stores."""

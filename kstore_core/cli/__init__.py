@@ -1,6 +1,7 @@
-"""The command ``kstore``: inspect state directories of kstore and of Kafka Streams.
+"""The command ``kstore``, which inspects state directories of kstore and of Kafka Streams.
 
-Only ``migrate``, ``restore`` and ``upgrade`` write, and ``doctor --set-aside`` renames.
+Only the commands ``migrate``, ``restore`` and ``upgrade`` write to a state directory, and ``doctor
+--set-aside`` renames files in it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ def main() -> None:
         import click  # noqa: F401
         import rich  # noqa: F401
     except ModuleNotFoundError as error:
-        sys.exit(f"kstore: the command line needs {error.name}; try: {install('cli')}")
+        sys.exit(
+            f"kstore: the command line needs the package {error.name}, which is not installed; "
+            f"try: {install('cli')}"
+        )
     from kstore_core.cli.app import kstore
 
     kstore.main(prog_name="kstore")

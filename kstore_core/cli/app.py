@@ -1,4 +1,4 @@
-"""The command group: imports a command when it is run, and turns errors into exit codes."""
+"""The command group, which imports a command when it is run and turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMMANDS = ("checkpoint", "demo", "doctor", "dump", "engines", "get", "history",
 
 
 class Commands(click.Group):
-    """The group of all commands: kstore's own, one per module, and then those of plug-ins."""
+    """The group of all commands: first the commands of kstore, then the commands of plug-ins."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS, *sorted(contributed_commands(COMMANDS))]
@@ -45,7 +45,7 @@ class Commands(click.Group):
             warnings.showwarning = partial(_show_warning, warnings.showwarning, set())
             try:
                 return super().main(*args, **kwargs)
-            except BrokenPipeError:  # while an error message was printed
+            except BrokenPipeError:  # the reader closed the pipe before the error was printed
                 _discard_output()
                 sys.exit(CLOSED_PIPE)
 
@@ -120,7 +120,7 @@ def _discard_output() -> None:
 def _show_warning(
     usual: Any, printed: set[str], message: Warning | str, category: type[Warning], *where: Any
 ) -> None:
-    """Print each warning about a plug-in once, on one line; other warnings as usual."""
+    """Print a warning about a plug-in once, on one line; pass other warnings to ``usual``."""
     if not issubclass(category, PluginWarning):
         usual(message, category, *where)
     elif str(message) not in printed:
@@ -133,8 +133,9 @@ def _show_warning(
 def kstore() -> None:
     """Inspect state directories of Kafka Streams and of kstore.
 
-    Only migrate, restore and upgrade write to them, and doctor --set-aside renames. PATH is a state
-    directory, such as a task directory of Kafka Streams (<state.dir>/<application>/0_0).
+    Only migrate, restore and upgrade write to a state directory, and doctor --set-aside renames
+    files in it. PATH is a state directory, such as a task directory of Kafka Streams
+    (<state.dir>/<application>/0_0).
 
     Exit codes: 0 ok, 1 findings or not found, 2 usage, 3 locked, 4 corrupt.
     """

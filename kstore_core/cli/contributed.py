@@ -21,7 +21,7 @@ __all__ = ["contributed_commands", "gather"]
 
 
 class _Registrar:
-    """Adds one plug-in's commands to those of earlier plug-ins."""
+    """The registrar to which one plug-in adds its commands."""
 
     def __init__(self, taken: Mapping[str, str]) -> None:
         self.commands: dict[str, click.Command] = {}
@@ -32,8 +32,8 @@ class _Registrar:
             raise TypeError(f"a command must be a click.Command with a name, not {command!r}")
         if command.name in self._taken:
             raise PluginError(
-                f"the command {command.name!r} already belongs to {self._taken[command.name]};  "
-                "a command of a plug-in needs a name that no other command has"
+                f"the command {command.name!r} already belongs to {self._taken[command.name]}; a "
+                "command of a plug-in must have a name that no other command has"
             )
         self.commands[command.name] = command
 
@@ -42,11 +42,10 @@ class _Registrar:
 def gather(
     plugins: tuple[Plugin, ...], own: tuple[str, ...]
 ) -> tuple[Mapping[str, click.Command], Mapping[Plugin, str]]:
-    """Return the commands of usable plug-ins, and an error for each plug-in without usable
-    commands.
+    """Return the commands of plug-ins, and the errors of plug-ins whose commands cannot be added.
 
-    A plug-in adds all of its commands or none: it adds none if it fails, or if a name is already
-    taken.
+    If a plug-in raises an error or one of its names is already taken, none of its commands is
+    added.
 
     Parameters
     ----------
@@ -65,7 +64,7 @@ def gather(
             plugin.hook.kstore_add_commands(registrar=registrar)
         except NOT_A_PLUGINS:
             raise
-        except BaseException as error:  # noqa: BLE001 - whatever a plug-in raises
+        except BaseException as error:  # noqa: BLE001 - a plug-in may raise any exception
             errors[plugin] = f"the plug-in {plugin.announced} adds no commands: {reason(error)}"
         else:
             commands.update(registrar.commands)
@@ -74,7 +73,7 @@ def gather(
 
 
 def contributed_commands(own: tuple[str, ...]) -> Mapping[str, click.Command]:
-    """Return the commands that plug-ins add, with a warning for each plug-in that cannot."""
+    """Return the commands of plug-ins; warn of each plug-in whose commands cannot be added."""
     commands, errors = gather(tuple(usable_plugins()), own)
     for error in errors.values():
         warnings.warn(f"left out: {error}", PluginWarning, stacklevel=2)

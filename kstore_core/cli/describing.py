@@ -1,4 +1,4 @@
-"""The spec of a store, from its directory or else from the options; kstore never guesses it."""
+"""The spec of a store, which the directory stores or the command-line options describe."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _TAKES = {
     "window": ("retention_ms", "window_size_ms", _INTERVAL),
     "session": ("retention_ms", _INTERVAL),
 }
-"""The times that a spec needs; the interval has a default."""
+"""The times that a spec of each shape has. All are required, except the segment interval."""
 _FIXED = (_INTERVAL, "window_size_ms")
 _IN_SEGMENTS = ("window", "session")
 _INDEX = b"\x01"
 _CHOICES = {
     "key_value": "--shape key-value",
-    "versioned": "--shape versioned with the --history-retention",
-    "window": "--shape window with the --retention and the --window-size",
-    "session": "--shape session with the --retention",
+    "versioned": "--shape versioned with --history-retention",
+    "window": "--shape window with --retention and --window-size",
+    "session": "--shape session with --retention",
 }
 _MAKE: dict[str, Callable[..., StoreSpec]] = {
     "key_value": stores.key_value,
@@ -50,23 +50,23 @@ _MAKE: dict[str, Callable[..., StoreSpec]] = {
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """The spec of a store, and its source.
+    """The spec of a store, and the source of the spec.
 
     Attributes
     ----------
     spec : StoreSpec
-        With the serde of bytes for keys and values.
+        The spec, but with bytes as the serdes of keys and values.
     key_serde, value_serde : str
-        The names of the serdes; kstore may not know a serde of this name.
+        The names of the serdes. They may be serdes that kstore does not know.
     known_from : str
-        ``"spec"``, ``"namespaces"`` or ``"options"``.
+        The source of the spec: ``"spec"``, ``"namespaces"`` or ``"options"``.
     older : tuple of str
-        The older formats that some rows have.
+        The names of the older formats that some rows still have.
     numbered : bool
-        True if some rows can only be rows of a store that retains duplicates, but the spec retains
-        none.
+        True if rows have sequence numbers, so that the store retains duplicates, but the spec does
+        not.
     unindexed : bool
-        True if the store has rows but no index rows, and the spec is of a store with an index.
+        True if the spec has an index, but the store has rows and no index rows.
     """
 
     spec: StoreSpec
@@ -90,22 +90,23 @@ def describe(
     value_serde: str | None = None,
     **times: int | None,
 ) -> Described:
-    """Return a store's spec: the stored one, else from its namespaces, else from the options.
+    """Return the stored spec of a store, or else the spec from its namespaces and the options.
 
     Parameters
     ----------
     **times
-        Retention, window size and segment interval, by their names in a spec. For a
-        versioned store ``retention_ms`` is accepted as ``history_retention_ms``.
+        The retention, the window size and the segment interval in ms, by their names in a spec. For
+        a versioned store, ``retention_ms`` is accepted as ``history_retention_ms``.
 
     Raises
     ------
     SpecError
-        The spec is unknown and the options do not describe it, or the options contradict it.
+        The store has no stored spec and the options do not describe it, or the options contradict
+        the store.
     """
     given: dict[str, Any] = {name: ms for name, ms in times.items() if ms is not None}
     if shape is None and value_format is not None:
-        raise SpecError("--format needs --shape")
+        raise SpecError("--format was given without --shape; add --shape")
     family = _family(view, shape, time_ordered)
     known = newest_format(view, family)
     chosen = _format(view, known, value_format, family)
@@ -134,7 +135,7 @@ def describe(
         for name, value in said.items():
             if value != getattr(stored, name):
                 raise SpecError(
-                    f"the store {view.name!r} has {name}={getattr(stored, name)}, by its stored "
+                    f"the store {view.name!r} has {name}={getattr(stored, name)} in its stored "
                     f"spec; leave {flag(name)} out"
                 )
         of_bytes = replace(stored, key="bytes", value="bytes", format=chosen)
@@ -146,7 +147,7 @@ def describe(
 
 
 def described_by_options(store: str, options: Mapping[str, Any]) -> StoreSpec:
-    """Return the spec from the options alone.
+    """Return the spec that the options describe, without a look at the store.
 
     Raises
     ------
@@ -164,7 +165,7 @@ def described_by_options(store: str, options: Mapping[str, Any]) -> StoreSpec:
     wanted = [name for name in _TAKES[shape.replace("-", "_")] if name != _INTERVAL]
     missing = " and ".join(flag(name) for name in wanted if name not in given)
     if missing:
-        raise SpecError(f"a {shape} store needs {missing}; pass for example 30d")
+        raise SpecError(f"a {shape} store needs {missing}; pass a duration, such as 30d")
     return describe(Overview(store, {}, StoreRecord(), segments=segments), **options).spec
 
 
@@ -176,7 +177,7 @@ def flag(name: str) -> str:
 
 
 def in_words(family: str) -> str:
-    """Return a shape, or the name of an option, in words."""
+    """Return the readable form of a shape's name or of an option's name."""
     return family.replace(_ORDERED, "time-ordered ").replace("_", "-")
 
 
@@ -193,21 +194,20 @@ def _family(view: Overview, shape: str | None, time_ordered: bool) -> str:
     if not asked:
         source = "namespaces" if view.record.spec is None else "stored spec"
         raise SpecError(
-            f"the store {view.name!r} is a {in_words(able[0])} store, by its {source}; leave "
-            "--shape, --format and --time-ordered out"
+            f"the store {view.name!r} is a {in_words(able[0])} store according to its {source}; "
+            "leave --shape, --format and --time-ordered out"
         )
     if len(asked) == 1:
         return asked[0]
     first, *others = map(in_words, asked)
-    kinds = ", of a ".join(others[:-1])
-    also = f", of a {kinds}" * bool(kinds) + f" and of a {others[-1]} one"
+    kinds = " store, a ".join(others[:-1])
+    also = f", a {kinds} store" * bool(kinds) + f" and a {others[-1]} store"
     plain = "" if newest_format(view, asked[0]) else "plain "
     choices = ", or ".join(_CHOICES[family.removeprefix(_ORDERED)] for family in asked)
     raise SpecError(
         f"the store {view.name!r} has no stored spec, and its namespaces "
-        f"({', '.join(view.namespaces)}) are "
-        f"those of a {plain}{first} store{also}: add {choices} with the values of the writer, "
-        "such as 60s"
+        f"({', '.join(view.namespaces)}) fit a {plain}{first} store{also}. Add {choices}, and pass "
+        "the values that the writer used, such as 60s"
     )
 
 
@@ -220,7 +220,7 @@ def _format(
         wanted = known
     if known is not None and wanted != known:
         raise SpecError(
-            f"the store {view.name!r} has the format {known.name}, by its  "
+            f"the store {view.name!r} has the format {known.name} according to its "
             f"{'namespaces' if view.record.spec is None else 'stored spec'}; leave --shape and "
             "--format out"
         )
@@ -236,14 +236,14 @@ def _spec(
     duplicates: bool,
     indexed: bool,
 ) -> StoreSpec:
-    """Return the spec that the options give, with keys and values of bytes."""
+    """Return the spec that the options describe, with bytes as the serdes of keys and values."""
     shape, ordered = family.removeprefix(_ORDERED), family.startswith(_ORDERED)
     missing = [flag(name) for name in _TAKES[shape] if name not in {*times, _INTERVAL}]
     if missing:
         raise SpecError(
-            f"the {in_words(family)} store {view.name!r} has no stored spec: add  "
-            f"{' and '.join(missing)} with the writer's values, such as 60s or 30d, and "
-            "--segment-interval if that was not Kafka's default"
+            f"the {in_words(family)} store {view.name!r} has no stored spec. Add "
+            f"{' and '.join(missing)} with the values that the writer used, such as 60s or 30d. "
+            "Add --segment-interval if the writer did not use Kafka's default"
         )
     order: dict[str, Any] = {"time_ordered": True, "indexed": indexed} if ordered else {}
     order |= {"retain_duplicates": True} if duplicates else {}
@@ -251,28 +251,32 @@ def _spec(
     interval = spec.segment_interval_ms
     if shape == "versioned" and not _fits(view, interval):
         raise SpecError(
-            f"the rows of {view.name!r} are not those of a versioned store with segments of "
-            f"{interval} ms: --shape or --segment-interval differs from what the writer used"
+            f"the rows of {view.name!r} are not rows of a versioned store with segments of "
+            f"{interval} ms, so --shape or --segment-interval differs from the value that the "
+            "writer used"
         )
     for segment in _segments(view, shape, interval):
         assert interval is not None
         schema = rows_of(shape, time_ordered=ordered).schema
         if not segment.lies_at(interval, view.name):
             raise SpecError(
-                f"the segment {segment.name!r} does not begin at a multiple of {interval} ms: add "
-                "the --segment-interval that the store was written with"
+                f"the segment {segment.name!r} does not begin at a multiple of {interval} ms; pass "
+                "--segment-interval with the value that the writer used"
             )
         if not segment.holds(schema, interval):
             raise SpecError(
-                f"the rows of the segment {segment.name!r} are not those of a {in_words(family)} "
-                "store: --shape, --time-ordered or --segment-interval differs from what the "
-                "writer used"
+                f"the rows of the segment {segment.name!r} are not rows of a {in_words(family)} "
+                "store, so --shape, --time-ordered or --segment-interval differs from the value "
+                "that the writer used"
             )
     return spec
 
 
 def _segments(view: Overview, shape: str, interval_ms: int | None) -> tuple[SegmentOverview, ...]:
-    """The segments that were seen; where they share a database, the first one of each namespace."""
+    """Return the segments that were read.
+
+    If the segments share a database, return the first segment in each namespace.
+    """
     if view.segments or shape not in _IN_SEGMENTS:
         return view.segments or ()
     assert interval_ms is not None
@@ -286,7 +290,7 @@ def _segments(view: Overview, shape: str, interval_ms: int | None) -> tuple[Segm
 
 
 def _with_rows(described: Described, view: Overview) -> Described:
-    """Add facts from rows to those from namespaces and options.
+    """Set ``numbered`` and ``unindexed`` of a description from the rows of the store.
 
     Raises
     ------
@@ -310,7 +314,10 @@ def _with_rows(described: Described, view: Overview) -> Described:
 
 
 def _fits(view: Overview, interval_ms: int | None) -> bool:
-    """Return True if the first row of versions is in the segment of its end time."""
+    """Return True if the first row of a versioned store lies in the segment of its end time.
+
+    If it does not, the shape or the segment interval is wrong.
+    """
     assert interval_ms is not None
     for one in formats.of_shape("versioned"):
         key, row = view.first.get(one.namespace), view.first_rows.get(one.namespace)

@@ -1,4 +1,4 @@
-"""Inspect a state directory without a spec."""
+"""The facts about a store that can be read without its spec."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["Overview", "newest_format", "open_to_read", "possible_families", "re
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The visible facts about a store.
+    """The facts about a store that can be read without its spec.
 
     Attributes
     ----------
@@ -37,16 +37,17 @@ class Overview:
     namespaces : dict of str to int
         The namespaces of the store, and the approximate number of rows in each.
     record : StoreRecord
-        Offsets, position, stream time and the stored spec.
+        The stored metadata: offsets, position, stream time and spec.
     first, last : dict of str to bytes
         The first and the last key of each namespace that has rows.
     first_rows : dict of str to bytes
-        The values of the first keys, if the store has one database.
+        The value of the first key of each namespace, if the store has one database.
     segments : tuple of SegmentOverview or None
-        The segments that were read, oldest first; None if no segments were found.
+        The segments that were read, the oldest first. None if the store has one database and no
+        segments of it were read.
     shared : bool
-        True if the engine keeps all segments in one database, so that the store may have segments
-        that were not found.
+        True if the engine keeps all segments of a store in one database. Then the store may have
+        segments although ``segments`` is None.
     """
 
     name: str
@@ -59,8 +60,7 @@ class Overview:
     shared: bool = False
 
     def older_rows(self, value_format: ValueFormat) -> dict[str, int]:
-        """Return the approximate numbers of rows that are still to be upgraded to ``value_format``,
-        by format."""
+        """Return the approximate number of rows in each format older than ``value_format``."""
         older = [formats.by_name(name) for name in value_format.upgrades]
         return {f.name: self.namespaces[f.namespace] for f in older if f.namespace in self.first}
 
@@ -71,7 +71,7 @@ def open_to_read(root: Path, engine: str | None) -> StateDirectory:
     Raises
     ------
     SpecError
-        The path does not look like a state directory, and no engine is given.
+        The directory does not look like a state directory, and no engine is given.
     """
     try:
         return open_state(root, engine=engine, read_only=True)
@@ -79,7 +79,11 @@ def open_to_read(root: Path, engine: str | None) -> StateDirectory:
         if engine is not None or recognised(root):
             raise
         near = _near(root)
-        hint = f"did you mean {near[0]}?" if near else "if it is one, name its engine: --engine"
+        hint = (
+            f"did you mean {near[0]}?"
+            if near
+            else "if it is a state directory, name its engine with --engine"
+        )
         raise SpecError(f"{root} does not look like a state directory; {hint}") from error
 
 
@@ -90,14 +94,13 @@ def _near(root: Path) -> list[Path]:
 
 
 def read_overview(state: StateDirectory, store: str, *, whole: bool = False) -> Overview:
-    """Return the visible facts about a store.
+    """Return the facts about a store that can be read without its spec.
 
     Parameters
     ----------
     whole : bool
-        If True, read every segment: open the database of each segment, or read all rows of the
-        database that the segments share. If False, read only what shows the spec of the store: the
-        newest segment if it has a stored spec, else all segments that have a database.
+        True to read every segment. False to read only the segments that are needed to find the
+        spec: the newest segment if it has a stored spec, otherwise all segments.
 
     Raises
     ------
@@ -108,7 +111,7 @@ def read_overview(state: StateDirectory, store: str, *, whole: bool = False) -> 
     known = state.stores()
     if store not in known:
         there = ", ".join(known) or "none"
-        raise NotFoundError(f"no store {store!r} in {state.path}; there are: {there}")
+        raise NotFoundError(f"{state.path} has no store {store!r}; it has: {there}")
     engine, root = state.engine, state.path
     if store in engine.parents(root):
         return _read_segments(engine, root, store, whole=whole)
@@ -133,7 +136,7 @@ def _read_segments(engine: Engine, root: Path, store: str, *, whole: bool) -> Ov
         try:
             with closing(engine.open_child(root, store, name, read_only=True)) as database:
                 seen = _read_database(database, store)
-        except FileNotFoundError:  # a writer dropped it meanwhile, or never finished it
+        except FileNotFoundError:  # a writer has just dropped the segment, or never finished it
             continue
         except DAMAGE as error:
             if not whole:
@@ -155,8 +158,10 @@ def _read_segments(engine: Engine, root: Path, store: str, *, whole: bool) -> Ov
 def _record(
     engine: Engine, root: Path, store: str, names: Iterable[str], *, whole: bool
 ) -> StoreRecord:
-    """Return the store's metadata from the newest segments, or from all undamaged segments if all
-    are read."""
+    """Return the store's metadata from its newest segments.
+
+    If they are damaged and ``whole`` is True, return the metadata of all undamaged segments.
+    """
     try:
         return read_children(engine, root, store)
     except DAMAGE:
@@ -188,8 +193,10 @@ def _read_database(database: Database, store: str) -> Overview:
 
 
 def _ends(namespaces: Iterable[Namespace]) -> dict[str, bytes]:
-    """Return the last keys of a store without a spec. Damage is ignored: a later read reports
-    it."""
+    """Return the last key of each namespace that has rows.
+
+    Damage is ignored, because a later read of the rows reports it.
+    """
     ends = {}
     for namespace in namespaces:
         with suppress(*DAMAGE):
@@ -200,9 +207,10 @@ def _ends(namespaces: Iterable[Namespace]) -> dict[str, bytes]:
 
 
 def possible_families(view: Overview) -> list[str]:
-    """Return the shapes that the store may have according to its stored spec and its namespaces.
+    """Return the families that the store may have according to its stored spec and namespaces.
 
-    Time-ordered shapes come last, because they are rare.
+    A family is a shape, with the prefix ``time_ordered_`` if the keys of the rows begin with the
+    time. Such families come last, because they are rare.
     """
     if view.record.spec is not None:
         return [view.record.spec.family]
@@ -213,8 +221,10 @@ def possible_families(view: Overview) -> list[str]:
 
 
 def newest_format(view: Overview, family: str) -> ValueFormat | None:
-    """Return the newest format that the stored spec and the namespaces prove for such a store, or
-    None if they prove none."""
+    """Return the newest format that the stored spec or a namespace proves for this family.
+
+    Return None if they prove no format.
+    """
     found = {*view.namespaces} - {DEFAULT}
     seen = [f for f in formats.of_shape(family) if f.namespace in found]
     if view.record.spec is not None:

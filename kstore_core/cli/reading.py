@@ -1,4 +1,4 @@
-"""Opening a store to read it, and its rows as JSON and as text."""
+"""The reading of a store's rows, and their conversion to JSON and to text."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ __all__ = ["Reader", "opened", "titles"]
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """An open store whose keys and values are bytes, and the serdes that show them.
+    """An open store that returns keys and values as bytes, and the serdes that decode them.
 
     Attributes
     ----------
     store : Any
-        A store of :mod:`kstore_core.typed`, of bytes.
+        A store of :mod:`kstore_core.typed` whose keys and values are bytes.
     spec : StoreSpec
     key, value : BuiltInSerde
-        The serdes that show keys and values; the serde of bytes if the store's serde is not built
-        in.
+        The serdes that decode keys and values. If a serde of the store is not built in, it is the
+        serde of bytes.
     """
 
     store: Any
@@ -49,7 +49,7 @@ class Reader:
     value: BuiltInSerde[Any]
 
     def document(self, key: bytes | Windowed[bytes], record: Any) -> dict[str, Any]:
-        """Return a row as JSON, with the fields of the store's shape and format."""
+        """Return a row as a JSON document; its fields depend on the store's shape and format."""
         raw, times = _parts(key)
         row = {"key": json_value(decoded(raw, self.key))}
         row |= dict(zip(("start", "end"), times, strict=False))
@@ -64,7 +64,7 @@ class Reader:
         return row
 
     def cells(self, key: bytes | Windowed[bytes], record: Any) -> list[str]:
-        """Return a row as texts, in the order of :func:`titles`."""
+        """Return a row as a list of texts, in the order of the columns that `titles` returns."""
         raw, times = _parts(key)
         row = [
             format_value(decoded(raw, self.key)),
@@ -81,7 +81,7 @@ class Reader:
         return row
 
     def fields(self, key: bytes | Windowed[bytes], record: Any) -> list[tuple[str, str]]:
-        """Return a row as names and texts, with one entry for each header."""
+        """Return a row as pairs of a title and a text, with one pair for each header."""
         fields = list(zip(titles(self.spec), self.cells(key, record), strict=True))
         if self.spec.format.headers:
             fields.pop()
@@ -97,8 +97,10 @@ class Reader:
         *,
         reverse: bool = False,
     ) -> Scan[Windowed[bytes], Any]:
-        """Return the windows that begin in a range of times, or the sessions that overlap it; both
-        ends are inclusive."""
+        """Return the windows that begin in a range of times, or the sessions that overlap it.
+
+        Both ends of the range are inclusive.
+        """
         windows = self.spec.shape == "window"
         find = self.store.fetch_range if windows else self.store.find_sessions_range
         found: Scan[Windowed[bytes], Any] = find(
@@ -114,12 +116,12 @@ class Reader:
 
 
 def _parts(key: bytes | Windowed[bytes]) -> tuple[bytes, tuple[int, ...]]:
-    """Return the key, and the start and end of its window or session if it has one."""
+    """Return a key as bytes, and the start and end of its window or session if it has any."""
     return (key.key, (key.start, key.end)) if isinstance(key, Windowed) else (key, ())
 
 
 def titles(spec: StoreSpec) -> list[str]:
-    """Return the titles of the columns of a store of this spec."""
+    """Return the titles of the columns in which the rows of a store are printed."""
     times = ["start", "end"] if spec.shape in ("window", "session") else []
     row = ["key", *times, "value"]
     if spec.format.versioned:
@@ -131,14 +133,14 @@ def titles(spec: StoreSpec) -> list[str]:
 
 @contextmanager
 def opened(root: Path, store: str, options: Mapping[str, Any]) -> Iterator[Reader]:
-    """Open a store of a state directory read-only.
+    """Open a store of a state directory read-only, yield a `Reader`, and close the store.
 
     Parameters
     ----------
     root : Path
     store : str
     options : mapping
-        ``engine``, and the arguments of :func:`~kstore_core.cli.describing.describe`.
+        The option ``engine``, and the arguments of :func:`~kstore_core.cli.describing.describe`.
     """
     told = dict(options)
     with open_to_read(root, told.pop("engine")) as state:
@@ -146,18 +148,21 @@ def opened(root: Path, store: str, options: Mapping[str, Any]) -> Iterator[Reade
         if described.known_from == "namespaces":
             click.echo(f"kstore: reading {store!r} as {_kind(described)}", err=True)
         for older in described.older:
-            click.echo(f"kstore: {store!r} is being upgraded; rows are still {older}", err=True)
+            click.echo(
+                f"kstore: the upgrade of {store!r} is unfinished; rows still have the format "
+                f"{older}",
+                err=True,
+            )
         if described.numbered:
             click.echo(
-                f"kstore: the rows of {store!r} have sequence numbers, so the store "
-                f"retains duplicates; "
-                "add --retain-duplicates",
+                f"kstore: the rows of {store!r} have sequence numbers, so the store retains "
+                "duplicates; add --retain-duplicates",
                 err=True,
             )
         spec = described.spec
         if described.known_from != "spec":
-            # Without an index every row is found. With an index that does not exist, no row would
-            # be found.
+            # Reads without an index find every row. Reads with an index would find no row if the
+            # store has no index.
             spec = replace(spec, indexed=False)
         key, value = (_serde(name) for name in (described.key_serde, described.value_serde))
         yield Reader(state.open(spec), spec, key, value)
@@ -165,7 +170,8 @@ def opened(root: Path, store: str, options: Mapping[str, Any]) -> Iterator[Reade
 
 def _kind(described: Described) -> str:
     spec = described.spec
-    return f"a {in_words(spec.family)} store of the format {spec.format.name}, by its namespaces"
+    known = f"a {in_words(spec.family)} store of the format {spec.format.name}"
+    return f"{known}, according to its namespaces"
 
 
 def _serde(name: str) -> BuiltInSerde[Any]:

@@ -1,5 +1,4 @@
-"""The facts about the segments of a window or session store that kstore can find without opening
-the store."""
+"""The facts about segments of a window or session store that can be read without its spec."""
 
 from __future__ import annotations
 
@@ -23,21 +22,20 @@ __all__ = ["SegmentOverview", "documents", "shared_segments"]
 
 @dataclass(frozen=True, slots=True)
 class SegmentOverview:
-    """A segment.
+    """The facts about one segment.
 
     Attributes
     ----------
     start : int
-        The start of the segment, ms since the epoch.
+        The start of the segment, in ms since the epoch.
     rows : int
         The approximate number of rows.
     name : str
-        The name of the segment's database; empty if the segment has no database of its own.
+        The name of the segment's database; empty if the segments share a database.
     first, last : bytes or None
-        The first and the last key in the segment's database; None if the database is empty, or if
-        the segment has no database of its own.
+        The first and the last key in the segment; None if unknown or if the segment is empty.
     damage : str or None
-        The reason why the segment's database cannot be read; None if it can.
+        The reason why the segment's database cannot be read; None if it can be read.
     """
 
     start: int
@@ -48,11 +46,17 @@ class SegmentOverview:
     damage: str | None = None
 
     def lies_at(self, interval_ms: int, store: str) -> bool:
-        """Return True if the start of this segment is a multiple of the width ``interval_ms``."""
+        """Return True if a segment of the width ``interval_ms`` can begin at this segment's start.
+
+        Return True for a segment whose name has a date, as in old versions of Kafka Streams.
+        """
         return self.start % interval_ms == 0 or is_dated(store, self.name)
 
     def holds(self, schema: KeySchema, interval_ms: int) -> bool:
-        """Return True if the first row, decoded with this schema, has a time within the segment."""
+        """Return True if the time in the segment's first key lies within the segment.
+
+        ``schema`` decodes the key.
+        """
         try:
             time = self.start if self.first is None else schema.segment_time(self.first)
         except FormatError:
@@ -61,7 +65,7 @@ class SegmentOverview:
 
 
 def shared_segments(database: Database, interval_ms: int) -> tuple[SegmentOverview, ...]:
-    """Return the segments that share one database, with the numbers of their rows.
+    """Return the segments that share one database, with the approximate number of their rows.
 
     Raises
     ------
@@ -81,8 +85,10 @@ def shared_segments(database: Database, interval_ms: int) -> tuple[SegmentOvervi
 def documents(
     segments: tuple[SegmentOverview, ...], spec: StoredSpec | None, stream_time: int | None
 ) -> list[dict[str, Any]]:
-    """Return the known facts about each segment; if the store has no spec, only the start of the
-    segment is known."""
+    """Return a JSON document for each segment.
+
+    Without the spec of the store, the id, the end and the expiry of a segment are unknown.
+    """
     interval = None if spec is None else spec.segment_interval_ms
     retention = None if spec is None else spec.retention_ms
     found = []

@@ -1,5 +1,5 @@
-"""The demo: 27 years of real exchange rates, restored by Spark and joined as of time.
+"""The demo, a Spark job that restores 27 years of exchange rates and joins transactions with them.
 
-``kstore demo`` runs it. :mod:`kstore_core.demo.job` uses only kstore's public names, as a user's
-job would. The other modules prepare its input, check its result and print it.
+The command ``kstore demo`` runs the job. Like a job of a user, :mod:`kstore_core.demo.job` uses
+only public names of kstore. The other modules prepare its input, check its result and print it.
 """

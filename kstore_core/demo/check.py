@@ -1,4 +1,4 @@
-"""The comparison of joined rows with the raw file, without a store and without Spark."""
+"""The comparison of joined rows with the file of the rates, without a store and without Spark."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class JoinedRow:
     ----------
     currency : str
     time : int
-        Milliseconds since the epoch.
+        The time of the transaction, in ms since the epoch.
     amount : float
-        Units of ``currency``.
+        The amount of the transaction, in units of ``currency``.
     rate : float or None
-        None where the currency had no rate at that time.
+        The rate at ``time``; None if the currency had no rate then.
     headers : list of (str, bytes or None) or None
-        The headers of the rate's record; None where there is no rate.
+        The headers of the rate's record; None if the currency had no rate.
     """
 
     currency: str
@@ -36,7 +36,7 @@ class JoinedRow:
     headers: list[tuple[str, bytes | None]] | None
 
     def header(self, name: str) -> str | None:
-        """Return the last header of this name as text, or None."""
+        """Return the value of the last header of this name as text; None if there is none."""
         for key, value in reversed(self.headers or []):
             if key == name and value is not None:
                 return value.decode()
@@ -45,7 +45,15 @@ class JoinedRow:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The number of rows that were compared with the raw file, and their differences."""
+    """The result of the comparison of joined rows with the file.
+
+    Attributes
+    ----------
+    rows, without_rate : int
+        The number of compared rows, and the number of these rows whose currency had no rate.
+    differences : list of str
+        A text for each row that differs from the file.
+    """
 
     rows: int
     without_rate: int
@@ -53,14 +61,17 @@ class Check:
 
 
 def expected(file: RateFile, currency: str, time: int) -> tuple[float | None, datetime.date | None]:
-    """The rate in force at ``time`` and the day of its publication, straight from the file."""
+    """Return the rate of a currency that is valid at ``time``, and the day of its publication.
+
+    Both are None if the currency has no rate at this time.
+    """
     index = bisect_right(file.days, time, key=published_at) - 1
     rate = file.rates[currency][index] if index >= 0 else None
     return (rate, file.days[index]) if rate is not None else (None, None)
 
 
 def check_rows(file: RateFile, rows: Iterable[JoinedRow]) -> Check:
-    """Compare each row's rate, and the publication day in its headers, with the file."""
+    """Compare the rate of each row, and the publication day in its headers, with the file."""
     count = without = 0
     differences = []
     for row in rows:

@@ -1,6 +1,8 @@
-"""The job: Spark restores a changelog, and joins transactions with it as of their own time.
+"""The Spark job of the demo.
 
-:func:`restore`, :func:`join` and :func:`totals` show the code of a user's own job.
+It restores a changelog of rates, and joins each transaction with the rate that was valid at the
+time of the transaction. A job of a user looks like :func:`restore`, :func:`join` and
+:func:`totals`.
 """
 
 from __future__ import annotations
@@ -44,12 +46,12 @@ RATES = stores.versioned_key_value_with_headers(
     key=serdes.UTF8,
     value=serdes.FLOAT64,
 )
-"""Every exchange rate since the start of the euro by currency, with headers."""
+"""The spec of the store, which has all rates of each currency since 1999, with headers."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """The name, the number of rows and the duration of a step."""
+    """The name of a step, the number of its rows, and its duration in seconds."""
 
     name: str
     rows: int
@@ -58,17 +60,17 @@ class StepTime:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A currency's transactions in euro.
+    """The sum of a currency's transactions in euro.
 
     Attributes
     ----------
     currency : str
     transactions, without_rate : int
-        All transactions, and those at a time without a rate.
+        The number of all transactions, and of the transactions at a time without a rate.
     euro : float
-        The sum at the rates of the transaction times.
+        The sum of the transactions, each at the rate of its time.
     euro_at_latest : float
-        The sum at the latest rate; 0 if the currency has ended.
+        The sum of the transactions at the latest rate; 0 if the currency has ended.
     """
 
     currency: str
@@ -80,7 +82,10 @@ class Total:
 
 @dataclass(slots=True)
 class Result:
-    """The results of a run; ``moment`` is the time of the largest move of ``currency``, ms."""
+    """The results of a run.
+
+    ``moment`` is the time in ms at which the rate of ``currency`` changed most.
+    """
 
     out: Path
     root: Path
@@ -99,31 +104,33 @@ class Result:
 
     @property
     def page(self) -> Path:
-        """The page that :func:`kstore_core.demo.page.write_page` writes."""
+        """The path of the page that :func:`kstore_core.demo.page.write_page` writes."""
         return self.out / "index.html"
 
     def picture_of(self, *, dark: bool, narrow: bool) -> Path:
-        """Return the file of the picture for a colour scheme and a width of the screen."""
+        """Return the path of the picture for a dark or light, and a narrow or wide, screen."""
         return self.picture.with_stem(self.picture.stem + "-narrow" * narrow + "-dark" * dark)
 
     @property
     def misjudged(self) -> tuple[float, float]:
-        """Sums of absolute errors of totals at the latest rates, in euro: moved, ended currencies.
+        """The errors of the totals at the latest rates, in euro.
 
-        An ended currency has no latest rate, so its whole total is missing.
+        The first number is the sum of the absolute errors of currencies that still exist. The
+        second number is the sum for currencies that have ended. Such a currency has no latest rate,
+        so its error is its whole total.
         """
         moved = (t.euro_at_latest - t.euro for t in self.totals if t.euro_at_latest)
         return sum(map(abs, moved)), sum(t.euro for t in self.totals if not t.euro_at_latest)
 
     @property
     def ended_share(self) -> float:
-        """The share of ended currencies in the sum of absolute errors, from 0 to 1."""
+        """The share of ended currencies in the sum of all absolute errors, from 0 to 1."""
         moved, ended = self.misjudged
         return ended / (moved + ended) if moved + ended else 0.0
 
 
 Progress = Callable[[str], AbstractContextManager[Any]]
-"""Called with a step's name; the step runs inside what it returns."""
+"""A function that returns a context manager for a step, which it is given by name."""
 
 
 def run(
@@ -134,22 +141,25 @@ def run(
     partitions: int = 4,
     currency: str = "CHF",
 ) -> Result:
-    """Run the demo, and write all files below the directory ``out``.
+    """Run the demo, and write all files to the directory ``out``.
 
     Raises
     ------
     StateError
-        ``out`` has files that no earlier run has written.
+        ``out`` has files, but no earlier run of the demo made the directory.
     SpecError
-        There are no rates of ``currency``.
+        The file has no rates of ``currency``.
     EngineUnavailableError
-        PySpark or a Java for it is missing.
+        PySpark or a suitable Java is not installed.
     ModuleNotFoundError
-        Another package that the demo needs is missing.
+        Another package that the demo needs is not installed.
     """
     file = read_rates()
     if currency not in file.rates:
-        raise SpecError(f"no rates of {currency!r}; there are: {', '.join(sorted(file.rates))}")
+        raise SpecError(
+            f"there are no rates of the currency {currency!r}; the currencies are: "
+            f"{', '.join(sorted(file.rates))}"
+        )
     _clear(out)
     result = Result(out, out / "rates", out / f"{currency}.png", currency=currency)
 
@@ -191,7 +201,7 @@ def run(
 
 
 def restore(spark: SparkSession, log: Path, root: Path, partitions: int) -> None:
-    """Read the changelog, and build a store of it with one shard per partition."""
+    """Restore the changelog ``log`` to a partitioned store with one shard per partition."""
     from kstore_core.spark import write_store
 
     write_store(spark.read.parquet(str(log)), root, RATES, partitions=partitions)
@@ -206,7 +216,10 @@ def join(spark: SparkSession, transactions: Path, root: Path) -> DataFrame:
 
 
 def totals(spark: SparkSession, joined: Path, root: Path) -> list[Total]:
-    """Return the totals in euro by currency, at the rates of the time and at the latest rates."""
+    """Return the totals of all currencies in euro.
+
+    Each total is computed at the rates of the transactions' times, and also at the latest rate.
+    """
     from pyspark.sql import functions
 
     rows = spark.read.parquet(str(joined))
@@ -223,14 +236,14 @@ def totals(spark: SparkSession, joined: Path, root: Path) -> list[Total]:
 
 
 def history(root: Path, currency: str, partitions: int) -> list[VersionedRecordWithHeaders[float]]:
-    """Every version of a currency's rate, read from its shard without Spark."""
+    """Return every version of a currency's rate, which is read from its shard without Spark."""
     shard = shard_directory(root, currency, partitions)
     with open_state(shard, read_only=True) as state:
         return list(state.open(RATES).history(currency))
 
 
 def shard_directory(root: Path, currency: str, partitions: int) -> Path:
-    """Return the state directory of the shard with a currency."""
+    """Return the state directory of the shard that contains the rates of a currency."""
     from kstore_core.spark.root.root import Root
 
     shard = Root.at(root).load().shards[partition(serdes.UTF8.encode(currency), partitions)]
@@ -240,10 +253,13 @@ def shard_directory(root: Path, currency: str, partitions: int) -> Path:
 
 
 def _clear(out: Path) -> None:
-    """Make ``out`` an empty directory; only files of an earlier run are deleted."""
+    """Make ``out`` an empty directory. Files are deleted only if an earlier run made them."""
     if out.exists() and any(out.iterdir()):
         if not (out / _MARK).exists():
-            raise StateError(f"{out} has files of other programs; give another one: --out DIR")
+            raise StateError(
+                f"{out} has files, but it is not the directory of an earlier demo. Name another "
+                "directory: --out DIR"
+            )
         shutil.rmtree(out)
     out.mkdir(parents=True, exist_ok=True)
     (out / _MARK).touch()
@@ -266,7 +282,7 @@ def _describe(result: Result, file: RateFile, log: pa.Table) -> None:
 
 
 def _write(table: pa.Table, directory: Path, *, files: int) -> None:
-    """Write the table to this number of files, which Spark reads in as many tasks."""
+    """Write a table to several files, so that Spark reads it with one task per file."""
     directory.mkdir()
     size = -(-len(table) // files)
     for number in range(files):
@@ -274,14 +290,14 @@ def _write(table: pa.Table, directory: Path, *, files: int) -> None:
 
 
 def _sample(joined: pa.Table) -> pa.Table:
-    """Rows spread evenly over the transactions."""
+    """Return a sample of the joined rows, at regular intervals."""
     return joined.sort_by("id").take(
         pa.array(range(0, len(joined), max(1, len(joined) // _CHECKED)))
     )
 
 
 def _examples(joined: pa.Table) -> pa.Table:
-    """Example rows: current currencies, ended ones, and a row without a rate."""
+    """Return example rows: of current and of ended currencies, and a row without a rate."""
     rows = joined.sort_by("id")
     found = [
         rows.filter(pc.and_(pc.equal(rows["currency"], name), pc.is_valid(rows["rate_value"])))[:1]
@@ -292,7 +308,7 @@ def _examples(joined: pa.Table) -> pa.Table:
 
 
 def _points(joined: pa.Table, currency: str) -> list[tuple[int, float]]:
-    """Time and rate of a currency's joined transactions."""
+    """Return the time and the rate of each transaction of a currency that has a rate."""
     rows = joined.filter(
         pc.and_(pc.equal(joined["currency"], currency), pc.is_valid(joined["rate_value"]))
     )

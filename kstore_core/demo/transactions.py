@@ -1,4 +1,4 @@
-"""200,000 generated transactions: equal in every run, and in random order."""
+"""The generated transactions of the demo, which are the same in every run."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from kstore_core.demo.rates import RateFile, published_at
 __all__ = ["Transactions", "make_transactions"]
 
 _STRAYS = 0.005
-"""The share of transactions dated at random, some of them while their currency has no rate."""
+"""The share of transactions with a random date. Their currency may have no rate on this date."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """Columns of equal length with one transaction per row, in random order.
+    """The columns of the transactions, which are in random order.
 
     Attributes
     ----------
     currency : array of str
+        The currency of each transaction.
     time : array of int64
-        Milliseconds since the epoch.
+        The time of each transaction, in ms since the epoch.
     amount : array of float64
-        Units of ``currency``.
+        The amount of each transaction, in units of its currency.
     """
 
     currency: npt.NDArray[np.str_]
@@ -37,10 +38,10 @@ class Transactions:
 
 
 def make_transactions(file: RateFile, count: int = 200_000, *, seed: int = 1999) -> Transactions:
-    """Generate transactions over the lifetime of each currency, of some hundred euro each.
+    """Generate random transactions, most of them at times at which their currency has a rate.
 
-    The transactions of a currency are proportional to its quoted days. Some of all transactions
-    (0.5 %) have random dates, also dates without a rate of their currency.
+    The number of a currency's transactions is proportional to the number of days with a rate. About
+    0.5 % of all transactions have a random date, on which their currency may have no rate.
     """
     random = np.random.default_rng(seed)
     names = np.array(list(file.rates))

@@ -1,4 +1,4 @@
-"""Plug-ins of other distributions: found by entry point, loaded and checked one by one."""
+"""The discovery of plug-ins that other distributions announce by entry points."""
 
 from kstore_core.discovery.entry_points import (
     Announced,

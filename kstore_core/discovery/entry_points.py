@@ -1,4 +1,7 @@
-"""Plug-ins that distributions announce by entry point; each is loaded and checked alone."""
+"""The plug-ins that distributions announce by entry points.
+
+Each plug-in is loaded and checked separately, so that an unusable plug-in does not affect others.
+"""
 
 from __future__ import annotations
 
@@ -35,25 +38,25 @@ __all__ = [
 
 
 NOT_A_PLUGINS = (KeyboardInterrupt, MemoryError)
-"""Exceptions that are no fault of a plug-in, though they are raised while its code runs."""
+"""The exceptions that are not the fault of a plug-in, even if its code raises them."""
 
 
 class PluginWarning(UserWarning):
-    """A plug-in of the group ``kstore.plugins`` is skipped, because it cannot be used."""
+    """A plug-in of the group ``kstore.plugins`` cannot be used, so kstore works without it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Announced:
-    """An entry point, as its distribution announces it; nothing has been imported.
+    """An entry point that a distribution announces. Its module need not have been imported.
 
     Attributes
     ----------
     name : str
         The plug-in's name; for an engine, the value of ``open_state(engine=…)``.
     module : str
-        The plug-in's place: ``"package.module"`` or ``"package.module:object"``.
+        The object to import: ``"package.module"`` or ``"package.module:object"``.
     distribution, version : str
-        The distribution that provides it.
+        The name and the version of the distribution that provides the plug-in.
     """
 
     name: str
@@ -73,9 +76,9 @@ class Plugin:
     ----------
     announced : Announced
     hook : pluggy.HookRelay or None
-        Calls this plug-in only; None if it cannot be used.
+        The object that calls the hooks of this plug-in; None if the plug-in cannot be used.
     error : str or None
-        The reason why it cannot be used.
+        The reason why the plug-in cannot be used; None if it can be used.
     """
 
     announced: Announced
@@ -84,7 +87,7 @@ class Plugin:
 
     @property
     def hooks(self) -> list[str]:
-        """The names of the implemented hooks, sorted."""
+        """The sorted names of the hooks that the plug-in implements."""
         if self.hook is None:
             return []
         return [name for name in HOOKS[PLUGINS] if getattr(self.hook, name).get_hookimpls()]
@@ -96,7 +99,7 @@ def announced(group: str) -> list[Announced]:
     Raises
     ------
     EngineUnavailableError
-        They cannot be listed, for example because too many files are open.
+        The entry points cannot be listed, for example because too many files are open.
     """
     try:
         _check_files()
@@ -109,7 +112,11 @@ def announced(group: str) -> list[Announced]:
 
 
 def _check_files() -> None:
-    """Raise if no file can be opened: importlib treats a directory that it cannot list as empty."""
+    """Raise an OSError if no file can be opened.
+
+    Without this check importlib would find no plug-ins, because it treats a directory that it
+    cannot list as an empty directory.
+    """
     os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
 
@@ -129,13 +136,16 @@ def _announced(group: str) -> list[Announced]:
 
 
 def claims(candidates: list[Announced]) -> str:
-    """Return the distributions that claim one name, for the error that refuses all of them."""
+    """Return the end of an error's sentence, which names the distributions that use one name."""
     who = " and ".join(f"{c.distribution} {c.version} ({c.module})" for c in candidates)
-    return f"is claimed by {who}; uninstall all of them but one"
+    return f"is used by several distributions: {who}. Uninstall all of them except the one to use"
 
 
 def advice(otherwise: str) -> str:
-    """Return the remedy for a failed import: `otherwise`, unless too many files are open."""
+    """Return the remedy for a failed import.
+
+    It is ``otherwise``, unless the import failed because too many files are open.
+    """
     try:
         _check_files()
     except OSError as error:
@@ -144,15 +154,15 @@ def advice(otherwise: str) -> str:
 
 
 def load_hooks(group: str, found: Announced) -> pluggy.HookRelay:
-    """Import a plug-in and check it against the hook specifications; the result calls only it.
+    """Import a plug-in, check its hooks, and return an object that calls only its hooks.
 
     Raises
     ------
     BaseException
-        Any error of its import; pluggy's ``PluginValidationError`` for a hook or an argument that
-        does not exist.
+        The import raised this error. Or the plug-in implements a hook or an argument that does not
+        exist, and this is the ``PluginValidationError`` of pluggy.
     PluginError
-        It implements no hook of its group.
+        The plug-in implements no hook of its group.
     """
     from importlib.metadata import EntryPoint
 
@@ -162,13 +172,14 @@ def load_hooks(group: str, found: Announced) -> pluggy.HookRelay:
     manager.check_pending()
     if not any(getattr(manager.hook, name).get_hookimpls() for name in HOOKS[group]):
         raise PluginError(
-            f"{found.module} implements no hook of the group {group!r}: {', '.join(HOOKS[group])}"
+            f"{found.module} implements no hook of the group {group!r}; the hooks of the group "
+            f"are: {', '.join(HOOKS[group])}"
         )
     return manager.hook
 
 
 def reason(error: BaseException) -> str:
-    """Return an error in one line, even if its ``__str__`` raises."""
+    """Return the class and the text of an error on one line, even if its ``__str__`` raises."""
     try:
         text = str(error)
     except Exception as failed:  # noqa: BLE001 - the error class may be a plug-in's
@@ -178,10 +189,10 @@ def reason(error: BaseException) -> str:
 
 @functools.cache
 def installed_plugins() -> tuple[Plugin, ...]:
-    """Return all plug-ins of the group ``kstore.plugins``, by name; imported once in a process.
+    """Return all plug-ins of the group ``kstore.plugins``, sorted by name.
 
-    A failed import or a name that two distributions claim is no error here: ``error`` of the
-    plug-in has the reason.
+    The first call in a process imports them. If an import fails, or two distributions use the same
+    name, no exception is raised; the attribute ``error`` of the plug-in has the reason.
     """
     found = announced(PLUGINS)
     return tuple(_load(one, [other for other in found if other.name == one.name]) for one in found)
@@ -194,12 +205,15 @@ def _load(found: Announced, candidates: list[Announced]) -> Plugin:
         return Plugin(found, load_hooks(PLUGINS, found))
     except NOT_A_PLUGINS:
         raise
-    except BaseException as error:  # noqa: BLE001 - its import may raise anything
+    except BaseException as error:  # noqa: BLE001 - an import may raise any exception
         return Plugin(found, error=f"the plug-in {found} cannot be loaded: {reason(error)}")
 
 
 def usable_plugins() -> Iterator[Plugin]:
-    """Yield the usable plug-ins, by name; a :class:`PluginWarning` names each other one."""
+    """Yield the usable plug-ins, sorted by name.
+
+    For each plug-in that cannot be used, issue a :class:`PluginWarning`.
+    """
     for plugin in installed_plugins():
         if plugin.error is None:
             yield plugin
@@ -208,12 +222,12 @@ def usable_plugins() -> Iterator[Plugin]:
 
 
 def require(*names: str) -> None:
-    """Check that plug-ins can be used, before opening a store that needs them.
+    """Check that plug-ins can be used; call this before you open a store that needs them.
 
     Parameters
     ----------
     names : str
-        Names of entry points of the group ``kstore.plugins``.
+        The names of the plug-ins' entry points in the group ``kstore.plugins``.
 
     Raises
     ------
@@ -225,20 +239,21 @@ def require(*names: str) -> None:
         if name not in known:
             raise PluginError(
                 f"no plug-in {name!r} is installed in the group {PLUGINS!r}; "
-                f"installed are: {', '.join(known) or 'none'}. See: kstore engines"
+                f"installed are: {', '.join(known) or 'none'}. List all plug-ins with: "
+                "kstore engines"
             )
         if known[name].error is not None:
-            raise PluginError(f"{known[name].error}. See: kstore engines")
+            raise PluginError(f"{known[name].error}. List all plug-ins with: kstore engines")
 
 
 def wrap_table(table: Table, spec: StoreSpec) -> Table:
-    """Return the table that a store uses: ``table``, wrapped by each plug-in that wants to.
+    """Return ``table``, wrapped in a layer by each plug-in that has a layer for this store.
 
     Raises
     ------
     PluginError
-        A plug-in raised an error, or returned something other than a table. The store must not be
-        opened without it.
+        A plug-in raised an error, or returned an object that is not a table. The store is then not
+        opened, because it must not be used without the layer.
     """
     for plugin in usable_plugins():
         assert plugin.hook is not None
@@ -253,8 +268,9 @@ def wrap_table(table: Table, spec: StoreSpec) -> Table:
             missing = [name for name in _TABLE if not hasattr(front, name)]
             if missing:
                 raise PluginError(
-                    f"{refused}, which was not opened: it returned {front!r}, which is no "
-                    f"kstore_core.tables.Table: it has no {', '.join(missing)}"
+                    f"{refused}, which was not opened: the hook kstore_wrap_table returned "
+                    f"{front!r}, which is no kstore_core.tables.Table, because it has no "
+                    f"{', '.join(missing)}"
                 )
             table = front
     return table

@@ -1,4 +1,7 @@
-"""Find engines by entry point; load one by name, and no other."""
+"""The installed engines, which distributions announce by entry points.
+
+An engine is imported when it is used for the first time.
+"""
 
 from __future__ import annotations
 
@@ -25,27 +28,29 @@ __all__ = ["engine_class", "installed_engines", "make_engine"]
 
 
 class _Registrar:
-    """The registrar that one plug-in adds its engines to."""
+    """The registrar to which one plug-in adds its engines."""
 
     def __init__(self) -> None:
         self.engines: dict[str, type[Engine]] = {}
 
     def add(self, engine: type[Engine]) -> None:
         if not (isinstance(engine, type) and issubclass(engine, Engine)):
-            raise TypeError(f"an engine is a subclass of kstore_core.engine.Engine, not {engine!r}")
+            raise TypeError(
+                f"an engine must be a subclass of kstore_core.engine.Engine, not {engine!r}"
+            )
         if inspect.isabstract(engine):
             missing = ", ".join(sorted(engine.__abstractmethods__))
             raise TypeError(f"{engine.__name__} does not implement {missing}")
         if not isinstance(getattr(engine, "name", None), str):
-            raise TypeError(f"{engine.__name__} has no name, a str")
+            raise TypeError(f"{engine.__name__} must have a name, which must be a str")
         if not isinstance(getattr(engine, "capabilities", None), Capabilities):
-            raise TypeError(f"{engine.__name__} has no capabilities, a Capabilities")
+            raise TypeError(f"{engine.__name__} must have capabilities, a Capabilities object")
         _check_types(engine.__name__, engine.capabilities)
         self.engines[engine.name] = engine
 
 
 def _check_types(engine: str, can: Capabilities) -> None:
-    """Refuse capabilities with a field of a wrong type."""
+    """Raise a TypeError if a field of an engine's capabilities has a wrong type."""
     for field in dataclasses.fields(can):
         value = getattr(can, field.name)
         if field.name == "durability":
@@ -56,7 +61,7 @@ def _check_types(engine: str, can: Capabilities) -> None:
         else:
             wanted, right = "a bool", type(value) is bool
         if not right:
-            raise TypeError(f"{engine}.capabilities.{field.name} is {value!r}, not {wanted}")
+            raise TypeError(f"{engine}.capabilities.{field.name} must be {wanted}, not {value!r}")
 
 
 _loaded: dict[str, type[Engine]] = {}
@@ -68,15 +73,15 @@ def installed_engines() -> list[Announced]:
 
 
 def engine_class(name: str) -> type[Engine]:
-    """Return the engine of this name; only its plug-in is imported.
+    """Return the engine class of this name. Only the plug-in with this engine is imported.
 
     Raises
     ------
     UnknownEngineError
-        No distribution announces the engine. The text lists the installed ones.
+        No distribution announces the engine. The message lists the installed engines.
     EngineUnavailableError
-        Two distributions announce it; or its plug-in cannot be imported, or does not register an
-        engine of this name.
+        Two distributions announce the engine, its plug-in cannot be imported, or the plug-in does
+        not register an engine of this name.
     """
     if name in _loaded:
         return _loaded[name]
@@ -86,7 +91,8 @@ def engine_class(name: str) -> type[Engine]:
         names = ", ".join(sorted({engine.name for engine in installed})) or "none"
         raise UnknownEngineError(
             f"no engine named {name!r} is installed; installed are: {names}. "
-            f"An engine comes with a distribution that has an entry point in {ENGINES!r}"
+            "To add an engine, install a distribution with an entry point in the group "
+            f"{ENGINES!r}"
         )
     if len(candidates) > 1:
         raise EngineUnavailableError(f"the engine name {name!r} {claims(candidates)}")
@@ -96,7 +102,9 @@ def engine_class(name: str) -> type[Engine]:
         load_hooks(ENGINES, found).kstore_register_engines(registrar=registrar)
         if name not in registrar.engines:
             given = ", ".join(map(repr, registrar.engines)) or "none"
-            raise LookupError(f"{found.module} registers no engine of this name, but {given}")
+            raise LookupError(
+                f"{found.module} registers no engine of this name; it registers: {given}"
+            )
     except NOT_A_PLUGINS:
         raise
     except BaseException as error:
@@ -113,9 +121,18 @@ def engine_class(name: str) -> type[Engine]:
 def make_engine(
     engine: str | Engine, options: Mapping[str, Any] | EngineOptions | None = None
 ) -> Engine:
-    """Return an engine made from its name and options; an instance is returned unchanged."""
+    """Make an engine from its name and options. An engine object is returned unchanged.
+
+    Raises
+    ------
+    TypeError
+        ``engine`` is an engine object, and ``options`` are given.
+    """
     if isinstance(engine, Engine):
         if options is not None:
-            raise TypeError("options belong to the engine's constructor when an instance is given")
+            raise TypeError(
+                "options cannot be given together with an engine object; pass them to the "
+                "constructor of the engine"
+            )
         return engine
     return engine_class(engine)(options)

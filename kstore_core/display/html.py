@@ -1,6 +1,7 @@
-"""Escaped and shortened HTML for notebooks.
+"""Functions that make HTML for notebooks.
 
-Stored data is untrusted: all text is escaped, and only the displayed part of a value is read.
+Stored data cannot be trusted, so all text is escaped, and only the displayed part of a value is
+read.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ __all__ = ["CELL_CHARACTERS", "NESTING", "ROWS", "Markup", "cell", "duration", "
            "moment", "page", "quiet", "rows", "short", "words"]  # fmt: skip
 
 ROWS = 10
-"""The most rows of a table; a last line then indicates further rows."""
+"""The most rows of a table. If there are more rows, a last line says "and more"."""
 
 CELL_CHARACTERS = 120
-"""The most characters of a value."""
+"""The most characters of a value that are displayed."""
 
 NESTING = 3
-"""The displayed depth of lists and mappings."""
+"""The depth to which nested lists and mappings are displayed."""
 
 _WORDS = 500
 _ITEMS = 6
@@ -34,18 +35,18 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """A text that is HTML already and must not be escaped."""
 
     __slots__ = ()
 
 
 def page(title: str, *parts: Markup) -> Markup:
-    """Return a title above its parts."""
+    """Return HTML with a title and, below it, the given parts."""
     return Markup(f'<div class="kstore"><strong>{escape(title)}</strong>{"".join(parts)}</div>')
 
 
 def facts(pairs: Mapping[str, Any]) -> Markup:
-    """Return a table with a name and a value per line."""
+    """Return a table that has a name and a value on each line."""
     lines = (
         f"<tr><th{_LEFT}>{escape(k)}</th><td{_LEFT}>{cell(v)}</td></tr>" for k, v in pairs.items()
     )
@@ -53,7 +54,10 @@ def facts(pairs: Mapping[str, Any]) -> Markup:
 
 
 def rows(columns: Sequence[str], found: Iterable[Sequence[Any]], *, most: int = ROWS) -> Markup:
-    """Return a table of the first ``most`` rows; one more row is read, to see if there are more."""
+    """Return a table of the first ``most`` rows.
+
+    One more row is read to find out whether there are more rows.
+    """
     iterator = iter(found)
     head = "".join(f"<th{_LEFT}>{escape(name)}</th>" for name in columns)
     body = "".join(
@@ -66,22 +70,25 @@ def rows(columns: Sequence[str], found: Iterable[Sequence[Any]], *, most: int = 
 
 
 def cell(value: Any) -> str:
-    """Return the cell of a value."""
+    """Return the HTML of a value in a table; a value that is not `Markup` is escaped."""
     return value if isinstance(value, Markup) else f"<code>{escape(short(value))}</code>"
 
 
 def words(text: object) -> Markup:
-    """Return a text of kstore itself, without quotes."""
+    """Return the HTML of a text that kstore wrote; it is displayed without quotes."""
     return text if isinstance(text, Markup) else Markup(escape(cut(str(text), _WORDS)))
 
 
 def quiet(text: str) -> Markup:
-    """Return a remark in a faint colour."""
+    """Return the HTML of a text in a faint colour."""
     return Markup(f"<span{_QUIET}>{escape(cut(text, _WORDS))}</span>")
 
 
 def moment(milliseconds: int | None, otherwise: str) -> Markup:
-    """Return a time with its milliseconds since the epoch, or ``otherwise`` for None."""
+    """Return the HTML of a time and of its milliseconds since the epoch.
+
+    For None, return the HTML of the text ``otherwise``.
+    """
     if milliseconds is None:
         return quiet(otherwise)
     try:
@@ -93,7 +100,10 @@ def moment(milliseconds: int | None, otherwise: str) -> Markup:
 
 
 def duration(milliseconds: int) -> Markup:
-    """A length of time in the largest unit that gives a whole number, with its milliseconds."""
+    """Return the HTML of a duration and of its milliseconds.
+
+    The unit of the duration is the largest unit that gives a whole number.
+    """
     exact = f"{milliseconds:,} ms"
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
         if milliseconds and milliseconds % size == 0:
@@ -102,7 +112,7 @@ def duration(milliseconds: int) -> Markup:
 
 
 def short(value: Any, depth: int = NESTING) -> str:
-    """Return the shortened repr of a value; the omitted part of the value is not read."""
+    """Return the shortened repr of a value. The part that is left out is not read."""
     match value:
         case None | bool() | float():
             return repr(value)
@@ -131,18 +141,21 @@ def short(value: Any, depth: int = NESTING) -> str:
 
 
 def cut(text: str, most: int = CELL_CHARACTERS) -> str:
-    """Return the beginning of a long text."""
+    """Return a text, or its beginning and its length if it has more than ``most`` characters."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
 
 
 def guarded(show: Callable[[Any], Markup]) -> Callable[[Any], Markup]:
-    """Wrap ``show``: if it fails, the result is the type of the value and the error."""
+    """Return a function that calls ``show`` and never raises.
+
+    If ``show`` raises an error, the function returns the type of the value and the error's text.
+    """
 
     @wraps(show)
     def guarded_show(thing: Any) -> Markup:
         try:
             return show(thing)
-        except Exception as error:  # noqa: BLE001 - a notebook must show the cell's other output
+        except Exception as error:  # noqa: BLE001 - the rest of a notebook's cell must be displayed
             what = type(error).__name__
             with contextlib.suppress(Exception):
                 what = f"{what}: {error}"

@@ -1,6 +1,6 @@
-"""``_repr_html_`` of records, headers, stores and versions.
+"""The HTML of records, headers, stores and versions, which ``_repr_html_`` returns.
 
-Nothing here opens a store. The first rows of an open store are read.
+The functions never open a store. They read the first rows of a store that is open.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ _TIMES = {
 
 @guarded
 def record_html(record: Any) -> Markup:
-    """The fields of a record or a windowed key, with readable times."""
+    """Return the HTML of a record or a windowed key: its fields, with readable times."""
     return page(type(record).__name__, facts(_fields(record)))
 
 
 @guarded
 def headers_html(headers: Any) -> Markup:
-    """Headers in their order."""
+    """Return the HTML of headers, in their order."""
     return page("Headers", _header_rows(headers))
 
 
 @guarded
 def spec_html(spec: Any) -> Markup:
-    """A store's description."""
+    """Return the HTML of a store's spec."""
     return page(f"StoreSpec {spec.name}", _facts(_described(spec)))
 
 
 @guarded
 def store_html(store: Any) -> Markup:
-    """A store: its description, its offsets and, while it is open, its first rows."""
+    """Return the HTML of a store: its spec, its offsets and, while it is open, its first rows."""
     known = _described(store.spec)
     is_open = store.parts.context.open
     known["open"] = (
@@ -74,7 +74,7 @@ def store_html(store: Any) -> Markup:
 
 @guarded
 def state_html(state: Any) -> Markup:
-    """A state directory: its path, its engine, and its stores."""
+    """Return the HTML of a state directory: its path, its engine and its stores."""
     known = {
         "path": str(state.path),
         "engine": state.engine.name,
@@ -95,7 +95,7 @@ def state_html(state: Any) -> Markup:
 
 @guarded
 def manifest_html(manifest: Any) -> Markup:
-    """A version of a partitioned store: its description and its shards."""
+    """Return the HTML of a version of a partitioned store: its metadata and its shards."""
     spec: Mapping[str, Any] = manifest.spec
     known = {
         "store": str(spec.get("name", "")),
@@ -141,7 +141,7 @@ def _header_rows(headers: Any) -> Markup:
 
 @guarded
 def _contents(store: Any) -> Markup:
-    """The first rows of a store; in a versioned store the latest versions."""
+    """Return the HTML of a store's first rows; for a versioned store, of its latest versions."""
     everything = getattr(store, "all", None)
     scan = store.find_sessions_between(None, None) if everything is None else everything()
     with closing(scan):
@@ -154,7 +154,7 @@ def _contents(store: Any) -> Markup:
 
 
 def _columns(thing: Any) -> tuple[str, ...]:
-    """Return the fields of a record or a windowed key; none for a plain value."""
+    """Return the names of the fields of a record or a windowed key; empty for any other value."""
     kstores = type(thing).__module__.startswith("kstore_core.")
     return tuple(getattr(thing, "__match_args__", ())) if kstores else ()
 
@@ -168,7 +168,7 @@ def _parts(thing: Any, names: tuple[str, ...], otherwise: str) -> Iterator[Any]:
 
 
 def _inline(headers: Any) -> Markup:
-    """Return the first headers of a row, one per line."""
+    """Return the HTML of the first headers of a row, one header per line."""
     try:
         first = [f"{cell(h.key)} {cell(h.value)}" for h in islice(iter(headers), 3)]
     except FormatError as error:
@@ -178,7 +178,7 @@ def _inline(headers: Any) -> Markup:
 
 
 def _described(spec: Any) -> dict[str, Any]:
-    """Return the fields of a description that are set."""
+    """Return the fields of a spec that are set, with a title for each field."""
     known = {
         "shape": spec.family,
         "format": spec.format.name,

@@ -1,5 +1,7 @@
-"""Exporters of :mod:`kstore_core.metrics`: Prometheus (extra ``prometheus``) and OpenTelemetry
-(extra ``otel``). Each module imports its own dependencies."""
+"""The exporters of :mod:`kstore_core.metrics` to Prometheus and OpenTelemetry.
+
+Prometheus needs the extra ``prometheus``, and OpenTelemetry needs the extra ``otel``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics for OpenTelemetry: asynchronous instruments of a meter."""
+"""The export of metrics to OpenTelemetry, as asynchronous instruments of a meter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def export_to_opentelemetry(
     Parameters
     ----------
     provider : MeterProvider, optional
-        Default: the global provider.
+        The meter provider. Default: the global provider.
     registry : MetricsRegistry
         The registry to export.
     """
@@ -50,7 +50,10 @@ def _observer(
 
 
 class _Reading:
-    """A cached reading of a registry; the provider reads the instruments one after the other."""
+    """A cache of the metrics of a registry.
+
+    The provider reads each instrument separately, but the registry is read once for all of them.
+    """
 
     def __init__(self, registry: MetricsRegistry) -> None:
         self._registry = registry

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: a collector for the official client."""
+"""The export of metrics to Prometheus, by a collector for the official client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ __all__ = ["PrometheusCollector"]
 
 
 class PrometheusCollector(Collector):
-    """Exports every metric to Prometheus, with names such as ``kstore_put_latency_avg``.
+    """A collector that exports every metric to Prometheus.
+
+    The metrics have names such as ``kstore_put_latency_avg``. Register the collector with a
+    registry of the client:
 
     ::
 
@@ -30,11 +33,11 @@ class PrometheusCollector(Collector):
         self._registry = registry
 
     def describe(self) -> list[GaugeMetricFamily]:
-        """Return nothing: the metrics depend on the open stores."""
+        """Return an empty list, because the metrics depend on the open stores."""
         return []
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        """Yield the current values."""
+        """Yield the metrics with their current values."""
         for name, values in series_of(self._registry.collect()).items():
             kind = CATALOGUE[name]
             family = CounterMetricFamily if kind.counter else GaugeMetricFamily

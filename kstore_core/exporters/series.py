@@ -1,4 +1,7 @@
-"""The series of all exporters: one set of label names per metric, and each series once."""
+"""The conversion of metrics to series, which all exporters use.
+
+All series of a metric have the same label names, and no two series have the same labels.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,17 @@ from kstore_core.metrics import CATALOGUE, Metric
 __all__ = ["Series", "series_of"]
 
 Series = Mapping[str, Mapping[tuple[tuple[str, str], ...], float]]
-"""The values by metric name and labels."""
+"""The values of metrics, by the name of the metric and then by the labels of the series."""
 
 _SCOPED = "-state-id"
 
 
 def series_of(metrics: Iterable[Metric]) -> Series:
-    """Return metrics by name and labels.
+    """Return the values of metrics by their names and labels.
 
-    Kafka's tag ``<scope>-state-id`` becomes two labels, ``scope`` and ``state-id``, so that all
-    stores have the same label names. The counts of a directory that is open twice are added.
+    The tag ``<scope>-state-id`` of Kafka Streams becomes the two labels ``scope`` and ``state-id``,
+    so that all stores have the same label names. If several metrics have the same labels, because a
+    directory is open twice, their counters are added, and of other values the greatest is used.
     """
     series: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for name, tags, value in metrics:

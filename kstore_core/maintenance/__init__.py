@@ -1,1 +1,1 @@
-"""Work on a whole state directory: upgrade, migrate, verify, doctor."""
+"""Maintenance of a state directory: its stores are upgraded, migrated, verified and diagnosed."""

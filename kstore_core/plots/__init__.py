@@ -1,8 +1,8 @@
-"""Pictures of stored data: the history of a key, and windows and sessions on a time line.
+"""Functions that draw stored data: the history of a key, and windows or sessions on a time line.
 
 >>> from kstore_core.plots import plot_history, plot_windowed
 
-They need matplotlib (``pip install 'matplotlib>=3.8'``), which is imported on the first call.
+The functions need matplotlib (``pip install 'matplotlib>=3.8'``), which the first call imports.
 """
 
 from kstore_core.plots.history import plot_history

@@ -1,4 +1,4 @@
-"""The axes and colours of pictures, and times in matplotlib's unit."""
+"""The axes and colours of pictures, and the conversion of times to the unit of matplotlib."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ LINE, FILL, SPOT = "#1c5d99", "#a9c8e4", "#e4572e"
 
 
 def axes_for(axes: Axes | None, height: float) -> Axes:
-    """Return the given axes, or those of a new figure.
+    """Return the given axes, or the axes of a new figure if none are given.
 
     Raises
     ------
     EngineUnavailableError
-        matplotlib is missing.
+        matplotlib is not installed.
     """
     if axes is not None:
         return axes
@@ -39,7 +39,7 @@ def axes_for(axes: Axes | None, height: float) -> Axes:
 
 
 def plain(axes: Axes) -> None:
-    """Hide the decorations of the axes."""
+    """Hide the ticks and the borders of the axes, except the border below them."""
     axes.set_axisbelow(True)
     axes.tick_params(colors=QUIET, labelsize=9, length=0, pad=5)
     for side in ("top", "right", "left"):
@@ -48,7 +48,7 @@ def plain(axes: Axes) -> None:
 
 
 def time_axis(axes: Axes) -> None:
-    """Put dates below the picture, as many as there is room for."""
+    """Write dates below the axes, at most as many as fit."""
     from matplotlib import dates
 
     locator = dates.AutoDateLocator(minticks=3, maxticks=9)
@@ -57,5 +57,5 @@ def time_axis(axes: Axes) -> None:
 
 
 def days(milliseconds: int) -> float:
-    """Milliseconds as days since the epoch, the time unit of matplotlib."""
+    """Convert milliseconds to days, which are the time unit of matplotlib."""
     return milliseconds / DAY_MS

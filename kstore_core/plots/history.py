@@ -1,4 +1,4 @@
-"""The versions of a key as steps: each value from its start to its end."""
+"""The drawing of a key's history as a line with a step at each version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OPEN_PART = 20
 
 
 class Version(Protocol):
-    """A version of a number, as in ``store.history(key)``."""
+    """The attributes of a version that the drawing needs, as ``store.history(key)`` returns it."""
 
     @property
     def value(self) -> Any: ...
@@ -38,19 +38,19 @@ def plot_history(
 ) -> Axes:
     """Draw the history of a key whose values are numbers.
 
-    The line has gaps while the key had no value. A version that is still valid is drawn until
-    ``until``, with an open end.
+    The line has a gap for each time in which the key had no value. A version that is still valid is
+    drawn up to ``until`` and ends in an arrow.
 
     Parameters
     ----------
     versions : iterable of VersionedRecord or VersionedRecordWithHeaders
         The result of ``store.history(key)``, in any order.
     label : str, optional
-        The name in the legend.
+        The name of the line in the legend.
     points : iterable of (int or datetime, float)
-        Dots to draw: the times and values of rows that were joined with the history.
+        The times and values of dots to draw, for example of rows that were joined with the history.
     until : int or datetime, optional
-        The end of the picture. Default: shortly after the last version or point.
+        The time at which the picture ends. Default: shortly after the last version or point.
     axes : matplotlib Axes, optional
         The axes to draw on. Default: a new figure.
 
@@ -61,11 +61,11 @@ def plot_history(
     Raises
     ------
     ValueError
-        There is no version, or ``until`` lies before the last one.
+        There are no versions, or ``until`` lies before the last version.
     TypeError
         A value is not a number.
     EngineUnavailableError
-        matplotlib is missing.
+        matplotlib is not installed.
     """
     steps = sorted(versions, key=lambda version: version.timestamp)
     if not steps:
@@ -73,8 +73,8 @@ def plot_history(
     wrong = [step for step in steps if not isinstance(step.value, Real)]
     if wrong:
         raise TypeError(
-            f"the version at {wrong[0].timestamp} has a value of {type(wrong[0].value).__name__}; "
-            "give versions of numbers"
+            f"the version at {wrong[0].timestamp} has a value of the type "
+            f"{type(wrong[0].value).__name__}, but only numbers can be drawn"
         )
     dots = [(to_millis(time), value) for time, value in points]
     end = _end(steps, [time for time, _ in dots], until)
@@ -105,14 +105,16 @@ def plot_history(
 
 
 def step_line(steps: Sequence[Version], end: int) -> tuple[list[float], list[float]]:
-    """Times (days) and values of a line along the steps, with gaps between versions.
+    """Return the times (in days) and the values of the points of a line along the versions.
+
+    If a version ends before the next version begins, the line has a gap.
 
     Parameters
     ----------
     steps : sequence of Version
-        Ascending by time.
+        The versions, in ascending order of time.
     end : int
-        The end of a version that is still valid, ms.
+        The time in ms at which the line ends if the last version is still valid.
     """
     times: list[float] = []
     values: list[float] = []

@@ -1,4 +1,4 @@
-"""Windows and sessions on a time line, with a band per key and shaded segments."""
+"""The drawing of windows or sessions on a time line, with one band for each key."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ def plot_windowed(
     most: int = _MOST,
     axes: Axes | None = None,
 ) -> Axes:
-    """Draw windows or sessions from their start to their end, with a band per key.
+    """Draw windows or sessions from their start to their end, with one band for each key.
 
-    Overlapping windows of a key are drawn in separate lanes. A session of one record, whose start
-    is its end, is a dot.
+    Windows of a key that overlap are drawn one above the other. A session of a single record starts
+    and ends at the same time, and is drawn as a dot.
 
     Parameters
     ----------
     items : iterable of (Windowed, value)
         The result of a scan of a window or session store.
     segment_interval_ms : int, optional
-        The width of segments, as in ``store.spec.segment_interval_ms``. Every second segment is
-        shaded: the windows of a segment expire together.
+        The width of segments in ms, as in ``store.spec.segment_interval_ms``. If it is given, every
+        second segment is shaded. The windows of a segment expire together.
     labels : bool
-        True to write the shortened values.
+        True to write each value, shortened, next to its window.
     most : int
-        The most windows to draw; the title indicates further ones.
+        The most windows to draw. If there are more windows, the title shows this number.
     axes : matplotlib Axes, optional
         The axes to draw on. Default: a new figure.
 
@@ -54,9 +54,10 @@ def plot_windowed(
     Raises
     ------
     ValueError
-        There are no items, a size is not positive, or there are too many segments to shade.
+        There are no items, ``most`` or ``segment_interval_ms`` is less than 1, or there are too
+        many segments to shade.
     EngineUnavailableError
-        matplotlib is missing.
+        matplotlib is not installed.
     """
     if most < 1 or (segment_interval_ms is not None and segment_interval_ms < 1):
         raise ValueError(
@@ -91,7 +92,10 @@ def plot_windowed(
 
 
 def lanes(spans: Sequence[Windowed[Any]]) -> list[int]:
-    """Return the lane of each span: the lowest one in which it overlaps no other span."""
+    """Return a lane number for each span, so that spans in the same lane do not overlap.
+
+    Each span gets the lowest number that is possible.
+    """
     ends: list[int] = []
     found = [0] * len(spans)
     for place in sorted(
@@ -134,8 +138,9 @@ def _segments(axes: Axes, spans: Sequence[Windowed[Any]], interval: int) -> None
     last = max(span.end for span in spans) // interval
     if last - first >= _MOST_SEGMENTS:
         raise ValueError(
-            f"segment_interval_ms={interval} makes {last - first + 1:,} segments, more than "
-            f"{_MOST_SEGMENTS}; draw less time, or leave it out"
+            f"with segment_interval_ms={interval} there are {last - first + 1:,} segments to "
+            f"shade, more than {_MOST_SEGMENTS}; draw a shorter time, or leave "
+            "segment_interval_ms out"
         )
     for segment in range(first, last + 1):
         if segment % 2:

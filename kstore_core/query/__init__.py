@@ -1,4 +1,4 @@
-"""Queries: what a store is asked, up to which position, and what it answers (KIP-796)."""
+"""Interactive queries of KIP-796: the queries, the bounds of positions, and the results."""
 
 from kstore_core.offsets.position import Position
 from kstore_core.query.bound import PositionBound

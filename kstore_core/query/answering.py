@@ -1,4 +1,4 @@
-"""Answers to queries: checks, the read, and the result."""
+"""The code that answers a query: it checks the query, reads the store, and makes the result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kstore_core.tables.scan import Scan
 __all__ = ["Isolation", "answer"]
 
 Isolation = Literal["uncommitted", "committed"]
-"""Reads see uncommitted writes, or the last commit only."""
+"""The data that a query reads: all writes, or only the writes of the last commit."""
 
 
 def answer(
@@ -46,7 +46,10 @@ def answer(
     begun = time.perf_counter_ns()
     context = store.context
     if require_active and context.read_only:
-        why = "it is opened read-only; ask the state that writes it"
+        why = (
+            "the store is open read-only, but the query requires the writer; send the query to the "
+            "state that writes the store"
+        )
         result = _failed(store, FailureReason.NOT_ACTIVE, why, context.position_now())
     elif isolation == "committed" and not context.read_only:
         result = _from_committed(store, query, bound)
@@ -64,15 +67,15 @@ def _from(store: StoreParts, query: Query, bound: PositionBound) -> QueryResult[
     context = store.context
     if not context.open:
         raise StoreClosedError(f"the store {store.spec.name!r} has been closed")
-    # Read before the rows, so the position is never ahead of the result.
+    # The position is read before the rows, so the rows contain at least all writes up to it.
     position = context.position_now(below_cache=getattr(query, "skip_cache", False))
     try:
         read = reading(store, query)
     except Unanswered as why:
-        message = f"it does not answer {query}: {why}"
+        message = f"the store cannot answer {query}: {why}"
         return _failed(store, FailureReason.UNKNOWN_QUERY_TYPE, message, position)
     if not bound.is_reached(position, context.partition):
-        message = f"it is at {position}, and was asked for {bound.position}"
+        message = f"the store is at {position}, but the query requires {bound.position}"
         if context.partition is not None:
             message += f" in partition {context.partition}"
         return _failed(store, FailureReason.NOT_UP_TO_BOUND, message, position)
@@ -80,7 +83,7 @@ def _from(store: StoreParts, query: Query, bound: PositionBound) -> QueryResult[
         return QueryResult(position, _counted(store, query, read))
     except (StoreClosedError, ForkedHandleError):
         raise
-    except Exception as error:  # noqa: BLE001 - every error of a store becomes a result
+    except Exception as error:  # noqa: BLE001 - any error of a store becomes a failed result
         message = f"{query} failed:\n{''.join(traceback.format_exception(error))}"
         return _failed(store, FailureReason.STORE_EXCEPTION, message, position, error)
 
@@ -104,7 +107,10 @@ def _failed(
 
 
 def _from_committed(store: StoreParts, query: Query, bound: PositionBound) -> QueryResult[Any]:
-    """Answer from the last commit, under a lease that lasts until a scan of the result ends."""
+    """Answer a query from the last commit.
+
+    If the result is a scan, the snapshot of the commit stays open until the scan ends.
+    """
     with ExitStack() as open_until_here:
         lease = store.context.view()()
         open_until_here.callback(lease.release)
@@ -116,7 +122,7 @@ def _from_committed(store: StoreParts, query: Query, bound: PositionBound) -> Qu
 
 
 class _Closing:
-    """Closes a stack when it is collected."""
+    """An object that closes an exit stack when the garbage collector deletes it."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack

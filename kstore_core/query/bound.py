@@ -13,17 +13,20 @@ __all__ = ["PositionBound"]
 
 @dataclass(frozen=True, slots=True)
 class PositionBound:
-    """A position that a store must have reached. Not hashable, like :class:`Position`.
+    """A bound: the position that a store must have reached before it answers a query.
+
+    A bound is not hashable, because a :class:`Position` is not hashable.
 
     Attributes
     ----------
     position : Position
+        The least offsets, inclusive.
     """
 
     position: Position = field(default_factory=Position)
 
     def __post_init__(self) -> None:
-        """Convert a mapping to a Position."""
+        """Convert the position to a `Position` if it is another mapping."""
         object.__setattr__(self, "position", Position(self.position))
 
     @classmethod
@@ -33,17 +36,20 @@ class PositionBound:
 
     @classmethod
     def at(cls, position: Mapping[str, Mapping[int, int]]) -> Self:
-        """Return a bound at the offsets of ``position``, inclusive."""
+        """Return a bound that a store satisfies when it has reached all offsets of ``position``."""
         return cls(Position(position))
 
     def is_reached(self, position: Mapping[str, Mapping[int, int]], partition: int | None) -> bool:
-        """Return True if a store at ``position`` may answer.
+        """Return True if a store at ``position`` has reached this bound.
 
         Parameters
         ----------
+        position : mapping
+            The position of the store.
         partition : int or None
-            The partition of the store's task. Only this one is compared, as in Kafka Streams,
-            because a store never reads the others. None compares all.
+            The partition of the store's task. Only the offsets of this partition are compared, as
+            in Kafka Streams, because the store does not read other partitions. If it is None, the
+            offsets of all partitions are compared.
         """
         for topic, bounds in self.position.items():
             known = position.get(topic, {})

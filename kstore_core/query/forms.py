@@ -1,4 +1,4 @@
-"""The forms of a query's items: the plain value, the value with its time, or a whole record."""
+"""The forms in which queries return values: alone, with their time, or as whole records."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ _Item = Callable[[bytes, Any], tuple[Any, Any]]
 _Table = Callable[[list[bytes], list[Any]], Any]
 
 
-class Unanswered(Exception):  # noqa: N818 - no error: it becomes a result
-    """The store does not answer this query; the text has the reason."""
+class Unanswered(Exception):  # noqa: N818 - it becomes a failed result and is never raised to users
+    """The store cannot answer this query. The text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The conversion of a store's items to a query's.
+    """The conversion of a store's items to the items that a query returns.
 
     Attributes
     ----------
     make : callable
-        Makes the query's value: ``make(key, value)``, for a value that is not None.
+        A function with the arguments ``key, value`` that returns the query's value. It is not
+        called if the value is None.
     whole : bool
-        True if the made value contains the key and is the whole item.
+        True if the query's value contains the key, so that an item is only this value. False if an
+        item is the pair of a key and this value.
     unwanted : tuple of str
-        The columns that an Arrow table leaves out.
+        The columns of the store that an Arrow table of the query does not have.
     """
 
     make: Callable[[Any, Any], Any]
@@ -41,7 +43,10 @@ class Form:
     unwanted: tuple[str, ...] = ()
 
     def item(self, item: _Item) -> Callable[[bytes, Any], Any]:
-        """Return the query's conversion of a row to an item, made from the store's."""
+        """Return a function that converts a row to an item of the query.
+
+        ``item`` converts a row to an item of the store.
+        """
         make, whole = self.make, self.whole
 
         def made(row: bytes, raw: Any) -> Any:
@@ -53,7 +58,10 @@ class Form:
         return made
 
     def table(self, table: _Table) -> _Table:
-        """Return the query's conversion of rows to columns, made from the store's."""
+        """Return a function that converts rows to the columns of the query.
+
+        ``table`` converts rows to the columns of the store.
+        """
 
         def made(keys: list[bytes], raws: list[Any]) -> Any:
             import pyarrow.compute as pc
@@ -70,7 +78,7 @@ class Form:
 
 
 def plain(spec: StoreSpec) -> Form:
-    """Return the value alone."""
+    """Return the form of a query that returns values without timestamps and headers."""
     if not (spec.format.timestamped or spec.format.headers):
         return Form(_as_it_is)
     bare = attrgetter("aggregation" if spec.shape == "session" else "value")
@@ -78,19 +86,31 @@ def plain(spec: StoreSpec) -> Form:
 
 
 def timed(spec: StoreSpec) -> Form:
-    """Return the value with its time; Unanswered if the store keeps no times."""
+    """Return the form of a query that returns values with timestamps.
+
+    Raises
+    ------
+    Unanswered
+        The store has no timestamps.
+    """
     if not spec.format.timestamped:
         raise Unanswered(f"the format {spec.format.name!r} stores no timestamps")
     return Form(_timed, unwanted=("headers",)) if spec.format.headers else Form(_as_it_is)
 
 
 def timed_where_kept(spec: StoreSpec) -> Form:
-    """Return the value, with its time if the store keeps times."""
+    """Return the form of a query that returns values, with timestamps if the store has them."""
     return timed(spec) if spec.format.timestamped else plain(spec)
 
 
 def read_only(spec: StoreSpec) -> Form:
-    """Return the whole record; Unanswered if the store keeps no headers."""
+    """Return the form of a query that returns records with timestamps and headers.
+
+    Raises
+    ------
+    Unanswered
+        The store has no headers.
+    """
     if not spec.format.headers:
         raise Unanswered(f"the format {spec.format.name!r} stores no headers")
     return Form(_session_record if spec.shape == "session" else _record, whole=True)
@@ -116,7 +136,8 @@ def _session_record(session: Any, value: Any) -> ReadOnlyRecord[Any, Any]:
 
 def _no_time(what: str, timestamp: int) -> QueryError:
     return QueryError(
-        f"the time of {what} is {timestamp}: it was written before its store kept times, so it "
-        "cannot be a record; use a query without WithHeaders, or read the store itself",
+        f"the timestamp of {what} is {timestamp}, because it was written before the store stored "
+        "timestamps, so a query for records cannot return it. Use a query without WithHeaders in "
+        "its name, or read the store directly",
         FailureReason.STORE_EXCEPTION,
     )

@@ -1,7 +1,8 @@
-"""Handlers of queries by shape: Kafka Streams' table.
+"""The handlers of queries, by the shape of the store and the type of the query.
 
-A handler checks the query, serialises its key and returns the read. So an error in the query is
-raised to the caller, and an error of the store becomes part of the result.
+Each shape answers the queries that it answers in Kafka Streams. A handler checks the query,
+serialises its key, and returns a function that reads the store. So an error in the query is raised
+to the caller, but an error of the store becomes a failed result.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ _MAX_TIME = 2**63 - 1
 
 
 def reading(store: StoreParts, query: queries.Query) -> _Read:
-    """Return the read that answers a query.
+    """Return a function that reads the store and returns the answer to a query.
 
     Raises
     ------
     Unanswered
         The store does not support the query.
     UnsupportedError
-        Kafka Streams reserves this type of query for later versions.
+        The store is versioned, and Kafka Streams reserves this type of query for later versions.
     """
     handler = _HANDLERS[store.spec.shape].get(type(query))
     if handler is None:
@@ -99,7 +100,7 @@ def _window_key(form_of: _FormOf, *, whole: bool = False) -> _Handler:
 def _window_range(form_of: _FormOf) -> _Handler:
     def handler(store: StoreParts, query: Any) -> _Read:
         if query.key is not None:
-            raise Unanswered("window stores support this query only with with_window_start_range()")
+            raise Unanswered("a window store needs a query made by with_window_start_range()")
         earliest, latest = _closed(query)
         form, rows = form_of(store.spec), store.rows
         item, columns = form.item(rows.item), form.table(rows.table)
@@ -110,14 +111,14 @@ def _window_range(form_of: _FormOf) -> _Handler:
 
 def _closed(query: Any) -> tuple[int, int]:
     if query.from_ts is None or query.to_ts is None:
-        raise Unanswered("this query needs both ends of its range of times: from_ts and to_ts")
+        raise Unanswered("the query needs both ends of its range of times, from_ts and to_ts")
     return query.from_ts, query.to_ts
 
 
 def _sessions(form_of: _FormOf) -> _Handler:
     def handler(store: StoreParts, query: Any) -> _Read:
         if query.key is None:
-            raise Unanswered("session stores support this query only with with_key()")
+            raise Unanswered("a session store needs a query made by with_key()")
         form, rows, raw = form_of(store.spec), store.rows, store.values.raw_key(query.key)
         item, columns = form.item(rows.item), form.table(rows.table)
         return lambda: store.fetch(item, columns, raw, raw, 0, _MAX_TIME)
@@ -155,7 +156,7 @@ def _versions(store: StoreParts, query: queries.MultiVersionedKeyQuery[Any]) -> 
 
 def _reserved(store: StoreParts, query: queries.Query) -> NoReturn:
     raise UnsupportedError(
-        f"the versioned store {store.spec.name!r} does not answer a {type(query).__name__}; use "
+        f"the versioned store {store.spec.name!r} cannot answer a {type(query).__name__}; use "
         "VersionedKeyQuery(key), MultiVersionedKeyQuery(key), or store.range(lo, hi, as_of=…)"
     )
 
@@ -194,4 +195,4 @@ _POINTS = (
     queries.VersionedKeyQuery,
 )
 SCANS = {kind for handlers in _HANDLERS.values() for kind in handlers} - set(_POINTS)
-"""The queries whose result is a scan."""
+"""The types of queries whose result is a scan."""

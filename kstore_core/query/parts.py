@@ -1,4 +1,4 @@
-"""The parts of an open store, which its methods use."""
+"""The parts of an open store that other modules use."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ class StoreParts:
     spec : StoreSpec
     context : StoreContext
     table : Table or VersionedTable
+        The encoded rows.
     values : Values
-        Converts keys and values to and from bytes.
+        The conversion of keys and values to and from bytes.
     clock : StreamClock or None
+        The stream time, if the store's rows expire.
     rows : WindowRows, SessionRows or None
-        Converts the rows of a window or session store to items.
+        The conversion of the rows of a window or session store to items.
     fetch : callable or None
-        :meth:`kstore_core.typed.reads.Reads.fetch` of a window or session store.
+        The method :meth:`kstore_core.typed.reads.Reads.fetch` of a window or session store.
     """
 
     label: str

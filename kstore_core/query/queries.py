@@ -1,6 +1,7 @@
-"""Queries: small frozen values that can be pickled (KIP-796 and later ones).
+"""The queries of KIP-796 and later KIPs. They are small frozen objects that can be pickled.
 
-The names are Kafka Streams'; docs/queries.md has the table of stores and queries.
+The names are those of Kafka Streams. The page docs/queries.md lists the queries that each kind of
+store answers.
 """
 
 from __future__ import annotations
@@ -31,11 +32,14 @@ __all__ = [
 K = TypeVar("K")
 
 ResultOrder = Literal["any", "ascending", "descending"]
-"""The order of rows. ``"any"`` is the default order of the query."""
+"""The order of the rows of a result. ``"any"`` is the default order of the query."""
 
 
 class Query:
-    """Base of all queries. A store that does not support a query returns a failed result."""
+    """The base class of all queries.
+
+    If a store does not support a query, it returns a failed result.
+    """
 
     __slots__ = ()
 
@@ -53,7 +57,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class _OfKey(Query, Generic[K]):
-    """A query of one key, which is not None."""
+    """The base class of queries for one key, which must not be None."""
 
     key: K
 
@@ -89,12 +93,15 @@ class _Windows(Query, Generic[K]):
 
     @classmethod
     def with_window_start_range(cls, from_ts: Time, to_ts: Time) -> Self:
-        """The windows of all keys that start from ``from_ts`` to ``to_ts``, both inclusive."""
+        """Return a query for the windows of all keys that start in a range of times.
+
+        ``from_ts`` and ``to_ts`` are both inclusive.
+        """
         return cls(None, from_ts, to_ts)
 
     @classmethod
     def with_key(cls, key: K) -> Self:
-        """Return all sessions of a key."""
+        """Return a query for all sessions of a key."""
         if key is None:
             raise TypeError("key cannot be None")
         return cls(key)
@@ -102,46 +109,50 @@ class _Windows(Query, Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class KeyQuery(_Point[K]):
-    """The value of a key, or None.
+    """A query for the value of a key. The result is None if the key has no value.
 
     Attributes
     ----------
     key
     skip_cache : bool
-        Read below the cache, if the store has one.
+        True to read the store without its cache, so that writes in the cache are not seen.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class RangeQuery(_Range[K]):
-    """The items with ``lo <= key <= hi`` as (key, value); None leaves an end open.
+    """A query for the items with ``lo <= key <= hi``. Each item is a pair ``(key, value)``.
 
     Attributes
     ----------
     lo, hi : key or None
+        The first and the last key, inclusive. An end that is None has no limit.
     order : {"any", "ascending", "descending"}
-        The order of the serialised keys; any is ascending.
+        The order of the serialised keys; ``"any"`` is ascending.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampedKeyQuery(_Point[K]):
-    """As :class:`KeyQuery`; the value with its time, a ``ValueAndTimestamp``."""
+    """Like :class:`KeyQuery`, but the result is a ``ValueAndTimestamp`` or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampedRangeQuery(_Range[K]):
-    """As :class:`RangeQuery`; values with their times, ``ValueAndTimestamp``."""
+    """Like :class:`RangeQuery`, but each value is a ``ValueAndTimestamp``."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampedKeyWithHeadersQuery(_Point[K]):
-    """Like :class:`KeyQuery`, with a :class:`~kstore_core.query.ReadOnlyRecord` (KIP-1271)."""
+    """Like :class:`KeyQuery`, but the result is a :class:`~kstore_core.query.ReadOnlyRecord`.
+
+    The query is part of KIP-1271.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampedRangeWithHeadersQuery(_Range[K]):
-    """Like :class:`RangeQuery`, with a :class:`~kstore_core.query.ReadOnlyRecord` per row.
+    """Like :class:`RangeQuery`, but each item is a :class:`~kstore_core.query.ReadOnlyRecord`.
 
     The query is part of KIP-1271.
     """
@@ -149,54 +160,59 @@ class TimestampedRangeWithHeadersQuery(_Range[K]):
 
 @dataclass(frozen=True, slots=True)
 class WindowKeyQuery(_WindowsOfKey[K]):
-    """The windows of a key with ``from_ts <= start <= to_ts``, as (start, value).
+    """A query for the windows of a key with ``from_ts <= start <= to_ts``.
+
+    Each item is a pair ``(start, value)``.
 
     Attributes
     ----------
     key
     from_ts, to_ts : int, datetime or None
-        Stored as milliseconds. No store answers if one is None, as in Kafka Streams.
+        The first and the last start of a window, stored in ms since the epoch. As in Kafka Streams,
+        no store answers the query if ``from_ts`` or ``to_ts`` is None.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class WindowRangeQuery(_Windows[K]):
-    """Windows of all keys, or sessions of one, as (Windowed, value).
+    """A query for windows of all keys, or for all sessions of a key.
 
-    Make one with :meth:`with_window_start_range` for a window store, or with :meth:`with_key` for a
-    session store.
+    Each item is a pair ``(Windowed, value)``. Make the query with :meth:`with_window_start_range`
+    for a window store, or with :meth:`with_key` for a session store.
 
     Attributes
     ----------
     key
-        None for windows.
+        The key of the sessions; None in a query for windows.
     from_ts, to_ts : int or None
-        Milliseconds; None for sessions.
+        The first and the last start of a window, inclusive, in ms since the epoch; None in a query
+        for sessions.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampedWindowKeyWithHeadersQuery(_WindowsOfKey[K]):
-    """Like :class:`WindowKeyQuery`, with a :class:`~kstore_core.query.ReadOnlyRecord` per row."""
+    """Like :class:`WindowKeyQuery`, but each item is a `ReadOnlyRecord`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampedWindowRangeWithHeadersQuery(_Windows[K]):
-    """Like :class:`WindowRangeQuery`, with a :class:`~kstore_core.query.ReadOnlyRecord` per row.
+    """Like :class:`WindowRangeQuery`, but each item is a `ReadOnlyRecord`.
 
-    The time of a session's record is the session's end.
+    The timestamp of a session's record is the session's end.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class VersionedKeyQuery(_OfKey[K]):
-    """The version of a key, or None.
+    """A query for one version of a key. The result is None if there is no such version.
 
     Attributes
     ----------
     key
     as_of : int, datetime or None
-        The time at which it was valid; None for the latest. Stored as milliseconds.
+        The time at which the version was valid, stored in ms since the epoch; None for the latest
+        version.
     """
 
     as_of: Time | None = None
@@ -204,15 +220,16 @@ class VersionedKeyQuery(_OfKey[K]):
 
 @dataclass(frozen=True, slots=True)
 class MultiVersionedKeyQuery(_OfKey[K]):
-    """The versions of a key that were valid at some time from ``from_ts`` to ``to_ts``.
+    """A query for the versions of a key that were valid at some time from ``from_ts`` to ``to_ts``.
 
     Attributes
     ----------
     key
     from_ts, to_ts : int, datetime or None
-        Both inclusive; None leaves an end open. Stored as milliseconds.
+        The ends of the range of times, inclusive, stored in ms since the epoch. An end that is None
+        has no limit.
     order : {"any", "ascending", "descending"}
-        The order of their times; any is descending.
+        The order of the versions' times; ``"any"`` is descending.
     """
 
     from_ts: Time | None = None

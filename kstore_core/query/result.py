@@ -1,4 +1,4 @@
-"""The results of queries: a value or a failure, and the store's position."""
+"""The results of queries, which have a value or a failure, and the position of the store."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ R = TypeVar("R")
 
 
 class FailureReason(StrEnum):
-    """The reason of a failed query; Kafka Streams' names."""
+    """The reasons why queries fail, with the names of Kafka Streams."""
 
     UNKNOWN_QUERY_TYPE = "UNKNOWN_QUERY_TYPE"
     """A store of this shape and format does not answer such a query."""
     NOT_ACTIVE = "NOT_ACTIVE"
     """The query requires the writer, and this store is read-only."""
     NOT_UP_TO_BOUND = "NOT_UP_TO_BOUND"
-    """The store's position is before the bound; query again later."""
+    """The store has not reached the position that the bound requires; query again later."""
     NOT_PRESENT = "NOT_PRESENT"
-    """The query reads committed data, and the store has none yet."""
+    """The query reads committed data, but nothing has been committed to the store yet."""
     DOES_NOT_EXIST = "DOES_NOT_EXIST"
-    """There is no such partition. For queries to many partitions; a store never returns it."""
+    """The partition does not exist. A store never returns this reason; an application may."""
     STORE_EXCEPTION = "STORE_EXCEPTION"
-    """The store raised an exception: it is in the message, and the cause of ``get``'s error."""
+    """The store raised an exception, which is the ``cause`` of the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +41,18 @@ class QueryResult(Generic[R]):
     Attributes
     ----------
     position : Position
-        The store's position when it answered. The result may contain newer writes too.
+        The position of the store when the query began. The result contains all writes up to this
+        position, and may contain newer writes.
     result
-        None if the query failed, or if there is no value.
+        The value, or a scan of the items. None if the query failed or if there is no value.
     failure_reason : FailureReason or None
-        None if the query succeeded.
+        The reason why the query failed; None if it succeeded.
     failure_message : str
+        A description of the failure; empty if the query succeeded.
     execution_info : tuple of str
-        The store, the isolation and the time taken, if the query collected them.
+        A text with the store, the isolation and the time taken, if the caller asked for it.
     cause : Exception or None
-        The exception of the store, if the reason is STORE_EXCEPTION.
+        The exception that the store raised, if the reason is STORE_EXCEPTION.
     """
 
     position: Position
@@ -62,7 +64,7 @@ class QueryResult(Generic[R]):
 
     @property
     def is_success(self) -> bool:
-        """True if there is a result, which may be None."""
+        """True if the query succeeded. The result may be None even then."""
         return self.failure_reason is None
 
     def get(self) -> R | None:
@@ -71,7 +73,7 @@ class QueryResult(Generic[R]):
         Raises
         ------
         QueryError
-            The query failed; the error has the reason.
+            The query failed. The error contains the reason.
         """
         if self.failure_reason is not None:
             raise QueryError(
@@ -83,16 +85,17 @@ class QueryResult(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlyRecord(Generic[K, V]):
-    """A record that a query with headers gives; its headers are read-only.
+    """A record that a query with ``WithHeaders`` in its name returns.
 
     Attributes
     ----------
     key
-        A :class:`~kstore_core.Windowed` for windows and sessions.
+        The key of the record; a :class:`~kstore_core.Windowed` for a window or session.
     value
     timestamp : int
-        Milliseconds; the end of a session.
+        The timestamp in ms since the epoch; for a session, the session's end.
     headers : Headers
+        The headers, which are read-only.
     """
 
     key: K

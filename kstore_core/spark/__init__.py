@@ -1,9 +1,9 @@
-"""Partitioned stores for PySpark: restored from a changelog, read as DataFrames, joined as of time.
+"""Partitioned stores for PySpark, which DataFrames write, read and join as of time.
 
 >>> from kstore_core import serdes, stores
 >>> from kstore_core.spark import local_session, read_store, temporal_join, write_store
 
-docs/spark.md shows them at work. Importing this package imports neither pyspark nor pyarrow.
+docs/spark.md has examples. Importing this package imports neither pyspark nor pyarrow.
 """
 
 from kstore_core.spark.cluster.check import check_cluster

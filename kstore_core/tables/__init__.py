@@ -1,4 +1,7 @@
-"""Tables of ordered bytes and their storage: the only interface that layers and shapes use."""
+"""Tables, which are ordered maps of bytes, and their storage.
+
+Layers and shapes reach the engine only through tables.
+"""
 
 from kstore_core.tables.base import (
     OFFSETS,

@@ -1,7 +1,8 @@
-"""An ordered table of bytes, the only interface that layers and shapes use.
+"""The interface of a table, which is an ordered map of bytes. Layers and shapes use no other one.
 
-All changes go through :meth:`Table.write`; :meth:`Table.put_one` is its case for one row, without
-allocations. ``None`` as a value deletes. Ranges are half-open.
+:meth:`Table.write` writes any number of rows. :meth:`Table.put_one` writes a single row and is
+faster, because it allocates nothing. A value of ``None`` deletes the row. A range includes its
+lower end and excludes its upper end.
 """
 
 from __future__ import annotations
@@ -18,11 +19,23 @@ from kstore_core.types import RecordContext
 __all__ = ["OFFSETS", "Bounds", "Layer", "NamespaceTable", "StoredTable", "Table", "Write"]
 
 OFFSETS = "offsets"
-"""The namespace of offsets, position and the stored spec; Kafka's column family of that name."""
+"""The namespace with a store's offsets, position and spec.
+
+On RocksDB it is the column family to which Kafka Streams writes its offsets.
+"""
 
 
 class Write(NamedTuple):
-    """One row to write, with the context of its input record."""
+    """One row to write, with the topic, offset, time and headers of its input record.
+
+    Attributes
+    ----------
+    key : bytes
+    value : bytes or None
+        The value, or None to delete the row.
+    context : RecordContext, optional
+        The topic, partition, offset, time and headers of the input record.
+    """
 
     key: bytes
     value: bytes | None
@@ -34,71 +47,71 @@ class Table(Protocol):
 
     @property
     def rows(self) -> StagedNamespace:
-        """The namespace of the writes; its close ends scans."""
+        """The namespace that stages the writes. Scans of the table fail after its close."""
 
     @property
     def get(self) -> Callable[[bytes], bytes | None]:
-        """The value of a key, or None."""
+        """A function that returns the value of a key, or None if the key is missing."""
 
     @property
     def put_one(self) -> Callable[[bytes, bytes | None], None]:
-        """``write`` of a single row without a context and without allocations."""
+        """A function that writes one row without the context of an input record."""
 
     @property
     def points(self) -> PointTable | None:
-        """The compiled access to single rows, or None."""
+        """An object through which compiled code reads and writes single rows; None if absent."""
 
     @property
     def segment_of(self) -> Callable[[bytes], int] | None:
-        """The segment of a key; None if rows do not lie in segments."""
+        """A function that returns the segment id of a key; None if the table has no segments."""
 
     @property
     def expire(self) -> Callable[[int], None] | None:
-        """Remove all segments before the given one; None if rows do not lie in segments."""
+        """A function that removes all segments before an id; None if the table has no segments."""
 
     @property
     def key_overhead(self) -> int:
-        """The bytes by which a stored key is longer than its key here."""
+        """The number of bytes that the storage adds to each key of the table."""
 
     def get_many(self, keys: list[bytes], /) -> list[bytes | None]:
-        """Return the values of ``keys``, in their order."""
+        """Return the values of ``keys`` in the order of ``keys``."""
 
     def write(self, writes: Iterable[Write], /) -> None:
-        """Write rows, in their order: all of them, or none if one is refused."""
+        """Write rows in the given order. If a row is refused, no row is written."""
 
     def delete_range(self, lo: bytes, hi: bytes | None, /) -> None:
-        """Delete ``lo <= key < hi``; ``hi`` None reaches to the end."""
+        """Delete the rows with ``lo <= key < hi``, or with ``lo <= key`` if ``hi`` is None."""
 
     def scan(self, bounds: Bounds, /) -> Iterator[Chunk]:
-        """Chunks of rows in key order, as of this call."""
+        """Return an iterator of chunks of rows in key order. Later writes do not change it."""
 
     def first(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[bytes, bytes] | None:
-        """Return the first row of a scan, or None if it is empty."""
+        """Return the first row that a scan would yield, or None if there is no row."""
 
     def load(self, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]], /) -> int:
-        """Bulk load ascending rows without staging them, and return their number."""
+        """Load rows in ascending order without staging them, and return their number."""
 
     def approximate_count(self) -> int:
         """Return the approximate number of rows."""
 
 
 class StoredTable(Table, Protocol):
-    """The lowest table of a store, which has namespaces of its own."""
+    """A table that stores rows in namespaces and not in a table below it."""
 
     @property
     def namespaces(self) -> tuple[StagedNamespace, ...]:
-        """All namespaces; their staged rows belong in one batch."""
+        """All namespaces of the table. A commit must write their staged rows in one batch."""
 
 
 class NamespaceTable:
-    """A table of the rows of one namespace. Staged rows hide stored rows."""
+    """A table of the rows of one namespace. A staged row hides the stored row of the same key."""
 
     segment_of = expire = None
     key_overhead = 0
 
-    # Methods are bound here, so that a lookup calls the namespace without a frame of the table.
+    # The namespace's methods become attributes of the table, so a lookup needs only one call.
 
     def __init__(self, rows: StagedNamespace) -> None:
         self.rows = rows
@@ -120,12 +133,14 @@ class NamespaceTable:
 
 
 class Layer:
-    """Base of a table over a table. A layer defines the methods that it changes.
+    """The base class of a table that wraps another table.
 
-    The other methods are those of the table below, bound once by ``__init__``, so that they cost
-    nothing per call. A method that is a special case of a changed one calls the changed one:
-    ``put_one`` and ``load`` call ``write``, ``get_many`` calls ``get``, ``first`` calls ``scan``. A
-    layer for which that is too slow defines them as well.
+    A subclass defines only the methods that it changes. ``__init__`` takes every method that the
+    subclass does not define from the table below, so that the call of such a method costs nothing
+    extra. Four methods depend on others. If a subclass changes ``write``, then ``put_one`` and
+    ``load`` call the changed ``write``. In the same way ``get_many`` calls a changed ``get``, and
+    ``first`` calls a changed ``scan``. If this is too slow, the subclass must define these methods
+    too.
 
     Parameters
     ----------
@@ -160,7 +175,7 @@ class Layer:
 
     @property
     def points(self) -> PointTable | None:
-        """The compiled access of the table below, unless this layer changes single rows."""
+        """The ``points`` of the table below; None if this layer changes ``get`` or ``put_one``."""
         below = self.below
         unchanged = self.get == below.get and self.put_one == below.put_one
         return below.points if unchanged else None
@@ -203,4 +218,4 @@ _SPECIAL_CASES: dict[str, tuple[str, Any]] = {
     "get_many": ("get", _get_many),
     "first": ("scan", _first),
 }
-"""Methods that a layer need not define: the method that each one calls, and its function."""
+"""For each method that calls another one: the called method, and the function to bind."""

@@ -1,4 +1,8 @@
-"""The databases of one store: its record, the table of its rows, and its commits."""
+"""The databases of one store.
+
+They contain the rows of the store and its record. The record is the store's metadata: its offsets,
+position, stream time and spec. This module opens the databases and writes commits to them.
+"""
 
 from __future__ import annotations
 
@@ -35,58 +39,71 @@ from kstore_core.tables.upgrade.decision import open_table
 __all__ = ["Storage", "open_storage"]
 
 _IN_SEGMENTS = ("window", "session")
-"""The shapes whose rows lie in segments of time."""
+"""The shapes whose rows are divided into segments of time."""
 
 
 class Storage(Protocol):
-    """The storage of a store's rows and its record."""
+    """The storage of a store's rows and metadata."""
 
     def read_record(self) -> StoreRecord:
-        """Return the stored record of the store."""
+        """Return the stored metadata of the store."""
 
     def open(self) -> Table:
-        """Return the table of the rows. Called once, after the check of the store's record."""
+        """Return the table of the rows.
+
+        Call this once, after the stored spec was compared with the spec of the open.
+        """
 
     def write(self, record: StoreRecord, entries: Entries) -> None:
-        """Write the staged rows and these entries; ``record`` is as of the last commit."""
+        """Write the staged rows and some entries of the metadata.
+
+        Parameters
+        ----------
+        record : StoreRecord
+            The metadata that the last commit wrote.
+        entries : Entries
+            The entries to write.
+        """
 
     @property
     def database(self) -> Database | None:
-        """The database of all rows and the record; None for a store with several."""
+        """The database of the store; None if each segment has a separate database."""
 
     def checkpoint(self, place: Callable[[Path], Path]) -> None:
-        """Copy the committed rows of each database to the target that its path maps to."""
+        """Copy the committed rows of each database to the path that ``place`` returns for it."""
 
     @property
     def expired(self) -> Sequence[Any]:
-        """The segments that the commit that begins now must drop."""
+        """The expired segments. A commit reads this first, and then drops these segments."""
 
     def drop(self, expired: Sequence[Any]) -> None:
-        """Drop the expired segments after the commit."""
+        """Drop expired segments. A commit calls this after its rows are written."""
 
     def discard(self) -> None:
         """Discard the staged rows."""
 
     def close(self) -> None:
-        """Close the files and discard staged rows. A second close does nothing."""
+        """Close the files and discard the staged rows. A second close does nothing."""
 
     def abandon(self) -> None:
-        """Close it after a failed open, and remove a new store from the directory."""
+        """Close the storage after a failed open. If the open created the store, remove it."""
 
 
 def open_storage(
     engine: Engine, root: Path, spec: StoreSpec, staging: Staging, options: OpenOptions
 ) -> Storage:
-    """Return the storage of a store in the state directory ``root``; a missing one is made.
+    """Open the storage of a store in the state directory ``root``, and return the storage.
+
+    If the directory has no such store, the storage is created.
 
     Raises
     ------
     StateError
-        It is missing and ``read_only`` is set.
+        The directory has no such store, and ``options.read_only`` is True.
     SpecError
-        The directory has a store of this name of another kind.
+        The directory has a store with this name, but only one of the two stores has segments.
     InconsistentStateError
-        The segments cannot be those of this store.
+        The names of the segments in the directory do not fit the spec.
     """
     read_only = options.read_only
     if not engine.capabilities.children:
@@ -94,13 +111,13 @@ def open_storage(
     in_segments = spec.shape in _IN_SEGMENTS
     there = engine.stores(root) if in_segments else engine.parents(root)
     if spec.name in there and not (in_segments or read_only):
-        # A store that was opened and never committed may become one of another kind.
+        # An opened store that never had a commit contains nothing, so its shape may change.
         there = [] if engine.drop_parent(root, spec.name) else there
     if spec.name in there:
-        kind = "without segments" if in_segments else "of segments, a window or a session store"
+        kind = "without segments" if in_segments else "with segments (a window or session store)"
         raise SpecError(
             f"{root} has a store {spec.name!r} {kind}, and it was opened as a {spec.shape} store; "
-            "open it as what it is, or use another name"
+            "open it with the spec that it was written with, or use another name"
         )
     if not in_segments:
         return OneDatabase(engine, root, spec, staging, options)
@@ -116,8 +133,8 @@ def open_storage(
 def _no_store(engine: Engine, root: Path, name: str) -> StateError:
     there = sorted({*engine.stores(root), *engine.parents(root)})
     return StateError(
-        f"{root} has no store {name!r}; it has: {', '.join(there) or 'none'}. Only a directory "
-        "that is not opened with read_only=True makes one"
+        f"{root} has no store {name!r}; it has: {', '.join(there) or 'none'}. To create the store, "
+        "open the directory without read_only=True"
     )
 
 
@@ -126,7 +143,7 @@ def _segment_time(spec: StoreSpec) -> Callable[[bytes], int]:
 
 
 class OneDatabase:
-    """One database, which writes rows and record in one batch."""
+    """The storage of a store in one database. A commit writes rows and metadata in one batch."""
 
     def __init__(
         self, engine: Engine, root: Path, spec: StoreSpec, staging: Staging, options: OpenOptions
@@ -138,7 +155,7 @@ class OneDatabase:
         self._pid = os.getpid()
         self._marked = False
         self._was_full = False
-        # A thread must not take rows as written that another one has taken but not written yet.
+        # Without this lock, a thread could return before another thread has written its rows.
         self._writing = RLock()
         self._loses_tails = options.loses_tails(engine)
         self._stored: StoredTable | None = None
@@ -155,7 +172,7 @@ class OneDatabase:
             raise _no_store(engine, root, spec.name) from error
 
     def read_record(self) -> StoreRecord:
-        """Return the record in the offsets namespace."""
+        """Return the metadata that the offsets namespace contains."""
         if self._read_only and OFFSETS not in self.database.namespaces():
             return StoreRecord()
         return read_record(
@@ -164,7 +181,7 @@ class OneDatabase:
         )
 
     def open(self) -> Table:
-        """Return the table of the rows. Marks the database as open."""
+        """Return the table of the rows, and set the status of the database to open."""
         in_segments = self._spec.shape in _IN_SEGMENTS
         if in_segments:
             fitting = Fitting(self._spec, self.database.path)
@@ -193,7 +210,7 @@ class OneDatabase:
         )
 
     def write(self, record: StoreRecord, entries: Entries) -> None:
-        """Write the staged rows and these entries in one batch."""
+        """Write the staged rows and the given entries of the metadata in one batch."""
         with self._writing:
             self._write(record, entries)
 
@@ -218,11 +235,11 @@ class OneDatabase:
                 namespace.clear(rows)
 
     def checkpoint(self, place: Callable[[Path], Path]) -> None:
-        """Copy the database."""
+        """Copy the database to the path that ``place`` returns for its path."""
         self.database.checkpoint(place(self.database.path))
 
     def _open_again(self, table: StoredTable) -> None:
-        """Open the database again: after a full disk it may be unable to write."""
+        """Open the database again, because it may be unable to write after the disk was full."""
         with contextlib.suppress(EngineError):
             self.database.close()
         self.database = self._open_database()
@@ -232,11 +249,11 @@ class OneDatabase:
 
     @property
     def expired(self) -> Sequence[Any]:
-        """Nothing: the batch deletes expired rows."""
+        """An empty sequence, because the batch of a commit deletes expired rows."""
         return ()
 
     def drop(self, expired: Sequence[Any]) -> None:
-        """Do nothing: no segments expire here."""
+        """Do nothing, because the batch of a commit deletes expired rows."""
 
     def discard(self) -> None:
         """Discard the staged rows."""
@@ -244,7 +261,7 @@ class OneDatabase:
             namespace.clear()
 
     def close(self) -> None:
-        """Mark the database as closed cleanly, and close it."""
+        """Write the status "closed cleanly" to the database, and close it."""
         try:
             for namespace in () if self._stored is None else self._stored.namespaces:
                 namespace.close()
@@ -257,5 +274,5 @@ class OneDatabase:
             self.database.close()
 
     def abandon(self) -> None:
-        """Close the database. A new one stays as an empty store."""
+        """Close the database. A new database remains in the directory as an empty store."""
         self.close()

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""A merge of two sources of rows in key order: staged rows over stored ones, new over old."""
+"""An iterator that merges two sources of rows in key order, for example staged and stored rows."""
 
 from kstore_core.codec.conversions.upgrades import convert_rows
 from kstore_core.engine.ordered cimport close_chunks, compare
@@ -16,7 +16,7 @@ cdef bint in_ranges(ranges, bytes key) except -1:
 
 
 cdef tuple without_nones(list keys, list values):
-    """Rows whose value is not None, as keys and values."""
+    """Return the keys and values of the rows whose value is not None."""
     cdef Py_ssize_t index
     for value in values:
         if value is None:
@@ -28,20 +28,24 @@ cdef tuple without_nones(list keys, list values):
 
 
 cdef class MergedScan:
-    """The rows of an upper source over those of a lower one: an iterator of chunks.
+    """An iterator of chunks that merges the rows of an upper and a lower source.
 
-    On equal keys the upper row wins; an upper None hides. Lower rows in a deleted range are hidden.
+    If both sources have a key, the iterator returns the upper row. If the value of the upper row is
+    None, the iterator returns no row for the key. It also skips the lower rows in deleted ranges.
 
     Parameters
     ----------
     upper, lower : iterable of (keys, values)
-        Both ascending, or both descending with ``reverse``; without repeats.
+        The two sources. Within each source no key may occur twice, and the keys must ascend, or
+        descend if ``reverse`` is True.
     ranges : tuple of (lo, hi)
-        Half-open; ``hi`` None reaches to the end.
+        The deleted ranges, each of which hides the lower rows with ``lo <= key < hi``. A range
+        without an upper end has ``hi`` None.
     reverse : bool
-        Both sources are in descending order.
+        True if the keys of both sources descend.
     convert : callable, optional
-        Converts the key and value of a lower row to the value; called when its chunk is read.
+        The function ``convert(key, value)`` that returns the new value of a lower row. It is called
+        when the chunk of the row is read.
     """
 
     def __cinit__(self, upper, lower, tuple ranges, bint reverse, convert=None):

@@ -1,4 +1,4 @@
-"""The options that a store's databases are opened with."""
+"""The options with which kstore opens the databases of a store."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ __all__ = ["OpenOptions"]
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
-    """Options of a state directory that hold for each of its databases.
+    """The options of a state directory that apply to each of its databases.
 
     Attributes
     ----------
     durability : {"process", "power", "changelog"}
+        The level that determines what a commit survives.
     read_only : bool
+        If True, the databases are opened for reading only.
     migrate_on_read : bool
-        A lookup moves a row of an older format to the new one.
+        If True, a lookup that finds a row in an older format rewrites the row in the new format.
     """
 
     durability: Durability = "process"
@@ -26,6 +28,6 @@ class OpenOptions:
     migrate_on_read: bool = True
 
     def loses_tails(self, engine: Engine) -> bool:
-        """Return True if a crash may lose rows that were written but not synced."""
+        """Return True if a crash may lose rows that were written since the last sync."""
         levels = engine.capabilities.durability
         return self.durability == "changelog" and self.durability in levels

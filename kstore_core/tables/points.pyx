@@ -1,16 +1,19 @@
 # cython: language_level=3
-"""Compiled access to single rows, for the typed stores."""
+"""The base class of tables whose single rows compiled code can read and write."""
 
 __all__ = ["PointTable"]
 
 
 cdef class PointTable:
-    """Base of compiled tables whose rows the typed stores read and write without Python calls."""
+    """The base class of compiled tables.
+
+    The typed stores read and write single rows of such a table without Python calls.
+    """
 
     cdef object look_up(self, bytes key):
-        """The value of ``key``, or None."""
+        """Return the value of ``key``, or None if the key is missing."""
         raise NotImplementedError
 
     cdef object set_row(self, bytes key, bytes value):
-        """Set ``key``; None deletes."""
+        """Write the value of ``key``, or delete the row if ``value`` is None."""
         raise NotImplementedError

@@ -7,7 +7,7 @@ cdef class Scan:
     cdef object _item
     cdef object _table
     cdef object _watched
-    cdef object _state          # the garbage collector cannot close it before the scan ends
+    cdef object _state          # a reference, so that the state stays open until the scan ends
     cdef list _keys
     cdef list _values
     cdef Py_ssize_t _at

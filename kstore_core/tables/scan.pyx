@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The result of every range read: a lazy iterator of items over chunks of rows."""
+"""The iterator that every read of a range returns. It reads a chunk of rows when it needs one."""
 
 from kstore_core.engine.ordered cimport close_chunks
 from kstore_core.errors import StoreClosedError
@@ -11,15 +11,16 @@ __all__ = ["Scan"]
 cdef class Scan:
     """An iterator of ``(key, value)`` items, and a context manager.
 
-    It reads the store as it was when the scan was made, in key order, a chunk of rows at a time.
-    Closing it, or reading it to its end, releases the engine's iterator.
+    A scan returns rows in key order, and returns them as they were when the scan was created. It
+    reads one chunk of rows at a time. A scan that is closed, or read to its end, releases the
+    engine's iterator.
 
     Parameters
     ----------
     rows : StagedNamespace
-        The namespace whose close ends the scan.
+        The namespace of the rows. Once it is closed, the scan raises StoreClosedError.
     chunks : iterator of (keys, values), or None
-        None for an empty scan.
+        The chunks of rows; the scan is empty if None.
     item : callable
         Converts a row to an item: ``item(key, value)``.
     table : callable
@@ -55,11 +56,11 @@ cdef class Scan:
         self.close()
 
     cdef bint _more(self) except -1:
-        """Return True if a row is left. Reads the next chunk if necessary."""
+        """Return True if the scan has another row. Read the next chunk if necessary."""
         if not self._open:
             raise StoreClosedError(f"this scan of namespace {self._rows.name!r} has been closed")
         if self._chunks is None and self._at == self._size:
-            return False  # even if the end of the scan has closed the store
+            return False  # Do not raise if the end of the scan has closed the store.
         self._rows._check_open()
         while self._at == self._size:
             if self._chunks is None:
@@ -82,19 +83,19 @@ cdef class Scan:
         return self._item(self._keys[at], self._values[at])
 
     def peek(self):
-        """The next item, which stays in the scan.
+        """Return the next item and leave it in the scan, so that ``next`` returns it again.
 
         Raises
         ------
         StopIteration
-            No item is left.
+            The scan has no more items.
         """
         if not self._more():
             raise StopIteration("the scan is at its end")
         return self._item(self._keys[self._at], self._values[self._at])
 
     def to_arrow(self):
-        """The remaining items as a ``pyarrow.Table``: the columns of the record, its key first."""
+        """Return the remaining items as a ``pyarrow.Table``. Its first column is the key."""
         cdef list keys = [], values = []
         while self._more():
             keys += self._keys[self._at :]
@@ -111,7 +112,7 @@ cdef class Scan:
             self._at = self._size = 0
 
     def watch(self, watched):
-        """Keep a reference to an object, beside earlier ones, until this scan ends in any way."""
+        """Keep a reference to an object until this scan ends or is closed."""
         self._watched = watched if self._watched is None else (self._watched, watched)
 
     cdef int _release(self) except -1:

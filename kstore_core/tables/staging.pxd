@@ -30,7 +30,7 @@ cdef class StagedNamespace(PointTable):
     cdef long long _bytes
     cdef unsigned long long _writes
     cdef unsigned long long _staged_writes
-    cdef unsigned long long _takes      # how often a commit began to write what is staged
+    cdef unsigned long long _takes      # how many commits have begun to write the staged rows
     cdef bint _writable
     cdef bint _open
     cdef int _pid

@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Staging: the rows that are written but not committed, in memory over an engine's namespaces.
+"""The rows in memory that are written but not committed. Such rows are called staged.
 
-Every write of a state directory is staged first. A read looks at staged rows before it reads the
-engine. A commit writes all staged rows, sorted, in one batch of the engine. If the staged bytes
-exceed their limit, a transactional state refuses the write; any other state spills the rows, that
-is, writes them to the engine before the commit, without offsets.
+Every write to a state directory is staged first. A read looks for a staged row before it reads the
+engine. A commit sorts all staged rows of a database and writes them in one batch. If a write would
+exceed the limit of staged bytes, a transactional state refuses the write. Any other state spills
+the staged rows: it writes them to the engine before the commit, without offsets.
 """
 
 import os
@@ -34,26 +34,26 @@ cdef class Staging:
     Parameters
     ----------
     max_bytes : int
-        The greatest size of all staged keys and values, in bytes; negative for no limit.
+        The greatest total size of all staged keys and values, in bytes; no limit if negative.
     transactional : bool
         If True, refuse a write beyond the limit; if False, spill the staged rows.
     max_key_bytes : int, optional
-        The longest key that the engine accepts, in bytes.
+        The size of the longest key that the engine accepts, in bytes; no limit if None.
     empty_keys : bool
         True if the engine accepts an empty key.
 
     Attributes
     ----------
     owner : callable or None
-        Returns the state directory, or None once it was collected. A scan references the state
-        directory until the scan ends.
+        A function that returns the state directory, or None once the state directory was garbage
+        collected. Each scan keeps a reference to the state directory until the scan ends.
     stores : list
-        The open stores. The ``spill()`` of each writes its rows to the engine.
+        The open stores. The method ``spill()`` of a store writes its staged rows to the engine.
     staged_bytes : int
-        The size of all keys and values that are staged or cached now, in bytes.
+        The total size of all keys and values that are staged or cached now, in bytes.
     admitted : int
-        The number of threads that are flushing a cache. Cached rows were counted when they entered
-        the cache, so a flush is neither refused nor makes other stores spill.
+        The number of threads that are flushing a cache. The limit does not apply during a flush,
+        because cached rows were counted when they were written to the cache.
     spills : int
         The number of spills so far.
     """
@@ -109,7 +109,7 @@ cdef class Staging:
 
 
 class AbsentNamespace(Namespace):
-    """An empty stand-in for a namespace that a read-only database lacks."""
+    """An empty namespace that replaces a missing namespace of a read-only database."""
 
     def __init__(self, name):
         self.name = name
@@ -128,17 +128,18 @@ class AbsentNamespace(Namespace):
 
 
 cdef class StagedNamespace(PointTable):
-    """One namespace of a database with the rows staged over it.
+    """One namespace of a database, together with its staged rows.
 
     Parameters
     ----------
     staging : Staging
-        The limit of the state directory.
+        The limit of the staged bytes of the state directory.
     database : kstore_core.engine.Database
     name : str
-        The name of the namespace. A missing namespace is created.
+        The name of the namespace.
     writable : bool
-        If False, refuse writes, and treat a missing namespace as an empty one.
+        If True, create a missing namespace. If False, refuse writes, and treat a missing namespace
+        as empty.
     """
 
     def __cinit__(self, Staging staging, database, str name, bint writable=True):
@@ -153,7 +154,7 @@ cdef class StagedNamespace(PointTable):
         _living.add(self)
 
     def rebase(self, database):
-        """Replace the database by the same one after it was opened again; staged rows stay."""
+        """Use a database that was closed and opened again. The staged rows are kept."""
         if self._writable or self.name in database.namespaces():
             self.base = database.namespace(self.name)
         else:
@@ -190,7 +191,7 @@ cdef class StagedNamespace(PointTable):
         return 0
 
     cdef int _check_key(self, bytes key) except -1:
-        """Refuse a key that the engine would not accept at the commit."""
+        """Raise for a key that the engine would refuse at the commit."""
         if key is None:
             raise TypeError("a key is bytes, not None")
         cdef Py_ssize_t size = len(key)
@@ -201,7 +202,10 @@ cdef class StagedNamespace(PointTable):
                 "versions and windows; nothing was written. Use shorter keys or another engine"
             )
         if size == 0 and not self._staging.empty_keys:
-            raise UnsupportedError("the engine cannot hold the empty key; nothing was written")
+            raise UnsupportedError(
+                "the key is empty, and the engine cannot hold the empty key; nothing was written. "
+                "Use another key or another engine"
+            )
         return 0
 
     cdef bint _nothing_staged(self) noexcept:
@@ -212,7 +216,7 @@ cdef class StagedNamespace(PointTable):
         self._staging.staged_bytes += growth
 
     cpdef object get(self, bytes key):
-        """The value of ``key``, staged or stored, or None."""
+        """Return the staged or stored value of ``key``, or None if the key is missing."""
         if not self._open:
             self._check_open()
         if key is None:
@@ -226,11 +230,12 @@ cdef class StagedNamespace(PointTable):
         try:
             return self._base_get(key)
         except Exception:
-            # The short way explains nothing; the long way meets the same fault and does.
+            # The fast function raises without an explanation. The slow function finds the same
+            # fault and explains it.
             return self.base.get(key)
 
     def get_many(self, list keys not None):
-        """The values of ``keys``, in their order; None for a key without a value."""
+        """Return the values of ``keys`` in the order of ``keys``; None for a missing key."""
         self._check_open()
         cdef dict rows = self._rows.rows
         cdef list values = [rows.get(key, _MISSING) for key in keys]
@@ -250,7 +255,7 @@ cdef class StagedNamespace(PointTable):
         return values
 
     cdef long long _growth(self, bytes key, bytes value) except? -1:
-        """The change of the staged bytes if this row is staged."""
+        """Return by how many bytes the staged size would change if this row were staged."""
         cdef object old = self._rows.rows.get(key, _MISSING)
         cdef long long growth = 0 if value is None else len(value)
         if old is _MISSING:
@@ -258,7 +263,7 @@ cdef class StagedNamespace(PointTable):
         return growth if old is None else growth - len(<bytes>old)
 
     cpdef object put(self, bytes key, bytes value):
-        """Stage ``value`` for ``key``; None deletes."""
+        """Stage ``value`` for ``key``, or the deletion of the key if ``value`` is None."""
         if not (self._open and self._writable):
             self._check_writable()
         self._check_key(key)
@@ -274,7 +279,10 @@ cdef class StagedNamespace(PointTable):
         return self.put(key, value)
 
     def put_many(self, dict rows not None):
-        """Stage the value of each key, None to delete it: all of them, or none without room."""
+        """Stage the value of each key, or its deletion if the value is None.
+
+        If staging has no room for all rows, or a key is invalid, no row is staged.
+        """
         self._check_writable()
         self._staging._grow(self._growth_of(rows))
         self._stage_all(rows)
@@ -287,7 +295,7 @@ cdef class StagedNamespace(PointTable):
         return 0
 
     cdef long long _growth_of(self, dict rows) except? -1:
-        """The change of the staged bytes if these rows are staged; raises for an invalid key."""
+        """Return by how many bytes the staged size would change. Raise for an invalid key."""
         cdef bytes key, value
         cdef long long growth = 0
         for key, value in rows.items():
@@ -302,7 +310,7 @@ cdef class StagedNamespace(PointTable):
         return 0
 
     def delete_range(self, bytes lo not None, bytes hi):
-        """Stage the deletion of ``lo <= key < hi``; ``hi`` None reaches to the end."""
+        """Stage the deletion of the rows with ``lo <= key < hi``; no upper limit if None."""
         self._check_writable()
         cdef list doomed = []
         cdef OrderedRows rows = self._rows
@@ -312,7 +320,7 @@ cdef class StagedNamespace(PointTable):
             value = self._rows.rows[key]
             self._count(-len(<bytes>key) - (0 if value is None else len(<bytes>value)))
             self._rows.unset(key)
-        # The new range replaces the ranges that it contains.
+        # The new range makes the staged ranges within it unnecessary.
         self._ranges = [
             pair
             for pair in self._ranges
@@ -322,7 +330,10 @@ cdef class StagedNamespace(PointTable):
         self._writes += 1
 
     def scan(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
-        """Chunks of the rows with ``lo <= key < hi``, as of this call; staged rows hide stored ones."""
+        """Return chunks of the rows with ``lo <= key < hi``, as they are at this call.
+
+        A staged row hides the stored row of the same key.
+        """
         self._check_open()
         cdef unsigned long long takes
         cdef OrderedRows rows
@@ -331,16 +342,16 @@ cdef class StagedNamespace(PointTable):
         while True:
             takes = self._takes
             ranges = tuple(self._ranges)
-            rows = self._rows  # kept: a commit of another thread puts others in its place
+            rows = self._rows  # A commit of another thread may replace self._rows meanwhile.
             upper = rows.view().scan(lo, hi, reverse)
             lower = self.base.scan(lo, hi, reverse=reverse)
             if takes == self._takes:
                 return MergedScan(upper, lower, ranges, reverse)
-            # A commit began in between, and may have written what was staged after the view.
+            # A commit began between the two reads, so the stored rows may be newer than the view.
             close_chunks(lower)
 
     cdef tuple _start(self, bytes lo, bytes hi, bint reverse):
-        """The first chunk of a scan, or None, and a scan of the rest, or None."""
+        """Return the first chunk of a scan and an iterator of the rest, each None if empty."""
         self._check_open()
         if self._nothing_staged():
             return self.base.start(lo, hi, reverse=reverse)
@@ -349,12 +360,15 @@ cdef class StagedNamespace(PointTable):
         return chunk, None if chunk is None else chunks
 
     cdef list _starts(self, list ranges, bint reverse):
-        """The starts of all ranges, as of one point in time; None if rows are staged."""
+        """Return the result of ``_start`` for each range, all read from one snapshot.
+
+        Return None if rows are staged, or if this engine gains nothing by reading them together.
+        """
         self._check_open()
         return self.base.starts(ranges, reverse=reverse) if self._nothing_staged() else None
 
     def first(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
-        """The first row of a scan, or None if it is empty."""
+        """Return the first row that a scan would yield, or None if there is no row."""
         self._check_open()
         if self._nothing_staged():
             return self.base.first(lo, hi, reverse=reverse)
@@ -363,12 +377,15 @@ cdef class StagedNamespace(PointTable):
         return None
 
     def load(self, chunks):
-        """Bulk load ascending rows into the engine, past the staging. Staged rows hide loaded ones."""
+        """Load ascending rows directly into the engine, and return their number.
+
+        A staged row hides the loaded row of the same key.
+        """
         self._check_writable()
         return self.database.load(self.name, chunks)
 
     def approximate_count(self):
-        """The approximate number of rows: the stored rows plus the staged ones."""
+        """Return the approximate number of stored rows plus the number of staged rows."""
         self._check_open()
         cdef Py_ssize_t staged = 0
         for value in self._rows.rows.values():
@@ -376,7 +393,7 @@ cdef class StagedNamespace(PointTable):
         return self.base.approximate_count() + staged
 
     cdef tuple _take(self):
-        """The staged keys and values, sorted by key, and the deleted ranges."""
+        """Return the staged keys and values, sorted by key, and the deleted ranges."""
         cdef OrderedRows rows = self._rows
         self._staged_writes = self._writes
         self._takes += 1
@@ -384,55 +401,56 @@ cdef class StagedNamespace(PointTable):
         return keys, values, list(self._ranges)
 
     def staged(self):
-        """The staged rows, sorted, as a :class:`kstore_core.engine.Rows` for a commit."""
+        """Return the staged rows as a sorted :class:`kstore_core.engine.Rows` for a commit."""
         return Rows(*self._take())
 
     def clear(self, written=None):
-        """Remove staged rows. Open scans still return the rows of their start.
+        """Remove staged rows. A scan that is already open still returns these rows.
 
         Parameters
         ----------
         written : Rows, optional
-            The result of :meth:`staged` that was written to the engine: only these rows are
-            removed, not those that another thread has staged since. By default all rows are
-            removed.
+            The rows to remove. They must be the result of :meth:`staged`, and a commit must have
+            written them to the engine. Rows that another thread has staged since are kept. All rows
+            are removed if None.
         """
         if written is None or self._writes == self._staged_writes:
             self._count(-self._bytes)
             self._rows = OrderedRows.__new__(OrderedRows)
             self._ranges = []
             return
-        # Compare by identity: an equal range may have been staged since.
+        # Compare by identity, because an equal range may have been staged since.
         flushed = set(map(id, written.deleted_ranges))
         self._ranges = [pair for pair in self._ranges if id(pair) not in flushed]
         for key, value in zip(written.keys, written.values):
-            # A row in a range that was deleted since was put after the deletion, so it stays.
+            # A range deletion removes the staged rows of its range. So if a row lies in a range
+            # that is staged now, the row was put after the deletion, and is kept.
             if self._rows.rows.get(key, _MISSING) is value and not in_ranges(self._ranges, key):
                 self._count(-len(<bytes>key) - (0 if value is None else len(<bytes>value)))
                 self._rows.unset(key)
 
     def close(self):
-        """Discard the staged rows and refuse every further use."""
+        """Discard the staged rows, and raise on every later use."""
         if self._open:
             self.clear()
             self._open = False
-            # A reference to the store must not keep the handles of the engine open.
+            # Somebody may still reference the store, so release the handles of the engine now.
             self._base_get = self.base = self.database = None
 
 
 def reserve(list groups not None):
-    """Make room for the rows of several tables, or refuse all of them.
+    """Make room in staging for the rows of several tables. Raise if there is no room for all.
 
     Parameters
     ----------
     groups : list of (tuple of StagedNamespace, dict)
-        The namespaces of a table, and its rows. Rows are put to the first namespace and deleted
-        from the others.
+        For each table its namespaces and the rows to write. A write puts the rows to the first
+        namespace, and deletes their keys from the other namespaces of the table.
 
     Returns
     -------
     list of int
-        The change of the staged bytes by each group, parallel to ``groups``.
+        For each group, the number of bytes by which its rows change the staged size.
     """
     cdef StagedNamespace namespace, first
     cdef long long growth
@@ -450,9 +468,10 @@ def reserve(list groups not None):
 
 
 def take(tuple namespaces not None):
-    """The staged rows of several namespaces, all as of one point in time, for a commit.
+    """Return the staged rows of several namespaces for a commit, all as of one point in time.
 
-    If another thread stages rows in two namespaces together, either both or none are returned.
+    If another thread stages a row in each of two namespaces together, the result contains both rows
+    or neither.
 
     Parameters
     ----------
@@ -461,18 +480,19 @@ def take(tuple namespaces not None):
     Returns
     -------
     list of Rows
-        Parallel to ``namespaces``.
+        The staged rows of each namespace, in the order of ``namespaces``.
 
     Raises
     ------
     StoreClosedError
-        A namespace has been closed, so its staged rows are lost and offsets must not be committed.
+        A namespace has been closed, so its staged rows are lost. The caller must commit no offsets.
     """
     cdef StagedNamespace namespace
     cdef list taken = []
     cdef bint collecting = PyGC_Disable()
     try:
-        # No other thread runs in this loop: it calls no Python code, and the collector is off.
+        # No other thread can run during this loop, because the loop calls no Python code and the
+        # garbage collector is off.
         for namespace in namespaces:
             namespace._check_open()
             taken.append(namespace._take())
@@ -486,7 +506,7 @@ _living = weakref.WeakSet()
 
 
 def _after_fork():
-    """Mark the namespaces of the parent process as closed in a forked child."""
+    """Mark all namespaces that the parent process opened as closed, in a forked child."""
     cdef StagedNamespace namespace
     for namespace in list(_living):
         namespace._open = False

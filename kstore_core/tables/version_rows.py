@@ -1,4 +1,8 @@
-"""Reads by column of the physical rows of a versioned table that may contain wanted versions."""
+"""Reads of the stored rows of a versioned table that may contain the requested versions.
+
+For each key, a versioned table stores one row with the latest version and one row per segment with
+older versions. The readers of this module return such rows without decoding them.
+"""
 
 from __future__ import annotations
 
@@ -19,34 +23,38 @@ if TYPE_CHECKING:
 __all__ = ["FOREVER", "rows_for", "rows_since"]
 
 FOREVER = 2**63 - 1
-"""A time at which only latest versions are valid."""
+"""The greatest time in ms. At this time only the latest version of a key is valid."""
 
 
 def rows_for(
     table: VersionedTable, keys: pa.Array, earliest: npt.NDArray[np.int64]
 ) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """Yield the rows of some keys, back to the version valid at one time for each key.
+    """Yield the stored rows of some keys that contain the versions since a time per key.
 
-    One lookup reads the latest rows. Then one lookup for each segment, newest first, reads the keys
-    whose version was not found yet. Rows may contain older versions, too.
+    First, one lookup reads the rows of the latest versions. Then one lookup per segment, from the
+    newest segment to the oldest, reads the rows of the keys that still need older versions. A row
+    may contain versions from before the time as well.
 
     Parameters
     ----------
     table : VersionedTable
     keys : pyarrow.Array of binary
-        Distinct, without nulls, ascending, so that an engine reads each block once.
+        The keys. They must be distinct and not null, and should ascend, so that an engine reads
+        each block only once.
     earliest : array of int64
-        The oldest wanted time of each key, ms.
+        For each key a time in ms: the function yields the version that was valid at this time, and
+        all newer versions.
 
     Yields
     ------
     row_keys, rows : pyarrow.Array of binary
+        The keys and values of the stored rows.
     """
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    begin = slice(0, 8)  # of the latest row; the times of the others: docs/formats.md
+    begin = slice(0, 8)  # docs/formats.md shows where a row contains its oldest timestamp.
     segments = list(table.segments)
     prefix = LATEST_PREFIX
     while len(keys):
@@ -70,9 +78,18 @@ def rows_for(
 
 
 def rows_since(table: VersionedTable, earliest: int, bounds: Bounds) -> Iterator[Chunk]:
-    """The rows that may hold versions valid at ``earliest`` (ms) or later, of keys in ``bounds``.
+    """Yield the stored rows that may contain versions valid at a time or later.
 
-    `FOREVER` gives latest rows only. Keys ascend within a segment.
+    The rows of the oldest segment come first, and the rows of the latest versions come last. Within
+    a segment the keys ascend.
+
+    Parameters
+    ----------
+    table : VersionedTable
+    earliest : int
+        The time in ms. With `FOREVER` only the rows of the latest versions are yielded.
+    bounds : Bounds
+        The range of keys to read.
     """
     first = segment_id(earliest, table.segment_interval_ms)
     segments = [number for number in table.segments if first <= number and earliest != FOREVER]

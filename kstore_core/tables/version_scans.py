@@ -1,4 +1,4 @@
-"""Scans of a versioned table: keys with their latest versions, or with those of one time."""
+"""Scans of a versioned table, which return keys with their latest versions or as of a time."""
 
 from __future__ import annotations
 
@@ -23,21 +23,27 @@ __all__ = [
 ]
 
 LATEST_PREFIX = b"\xff" * 8
-"""The first bytes of the keys of latest rows: segment -1."""
+"""The prefix of the rows that store latest versions, which is -1 as a segment id."""
 
 _ID = struct.Struct(">q")
 
 Version = tuple[bytes, int, int | None]
-"""Value, timestamp (ms, inclusive) and valid-to (ms, exclusive; None for the latest version). A
-bare tuple, because reads make one for each record."""
+"""The value of a version, its valid-from (ms, inclusive) and its valid-to (ms, exclusive).
+
+The valid-to of the latest version is None. A version is a plain tuple, because every read of a
+version creates a tuple, and a plain tuple is created fastest.
+"""
 
 
 VersionChunk = tuple[list[bytes], list[Version]]
-"""Keys and a version of each, parallel."""
+"""A list of keys and a list with one version for each of these keys."""
 
 
 def scan_latest(rows: Table, bounds: Bounds) -> Iterator[VersionChunk]:
-    """Keys with their latest versions, in key order, as of this call."""
+    """Return an iterator of keys with their latest versions, in key order.
+
+    Writes that follow this call do not change the result.
+    """
     chunks = rows.scan(within(LATEST_PREFIX, bounds))
     return (
         (
@@ -51,15 +57,20 @@ def scan_latest(rows: Table, bounds: Bounds) -> Iterator[VersionChunk]:
 def scan_as_of(
     rows: Table, prefixes: Iterable[bytes], bounds: Bounds, as_of: int
 ) -> Iterator[VersionChunk]:
-    """Keys with the versions valid at ``as_of`` (ms), in key order, as of this call.
+    """Return an iterator of keys with the versions that were valid at a time, in key order.
+
+    Writes that follow this call do not change the result.
 
     Parameters
     ----------
     rows : Table
+        The table of the stored rows.
     prefixes : iterable of bytes
-        The prefixes of the segments to read, newest first.
+        The prefixes of the segments to read; the newest segment must come first.
     bounds : Bounds
+        The range of keys to read, and the direction.
     as_of : int
+        The time in ms.
     """
     streams = [
         _stream(order, rows.scan(within(prefix, bounds)))
@@ -70,12 +81,12 @@ def scan_as_of(
 
 class _Row(NamedTuple):
     key: bytes
-    order: int  # 0 is the latest row, then segments newest first
+    order: int  # 0 for the latest version, 1 for the newest segment, 2 for the next older one, …
     row: bytes
 
 
 def within(prefix: bytes, bounds: Bounds) -> Bounds:
-    """Bounds of user keys as bounds of physical keys under one prefix."""
+    """Convert bounds of user keys to bounds of stored keys, which begin with ``prefix``."""
     end = None if prefix == LATEST_PREFIX else (_ID.unpack(prefix)[0] + 1).to_bytes(8, "big")
     return Bounds(
         prefix + (bounds.lo or b""),
@@ -91,7 +102,7 @@ def _stream(order: int, chunks: Iterator[tuple[list[bytes], list[bytes]]]) -> It
 
 
 def _merge(streams: list[Iterator[_Row]], *, reverse: bool) -> Iterator[list[_Row]]:
-    """Rows grouped by key, in key order; within a group the newest row first."""
+    """Yield the rows of each key as a list, in key order. The newest row of a key comes first."""
     by_key, by_order = attrgetter("key"), attrgetter("order")
     for _, group in groupby(heapq.merge(*streams, key=by_key, reverse=reverse), by_key):
         yield sorted(group, key=by_order)
@@ -115,6 +126,6 @@ def _pick(groups: Iterator[list[_Row]], as_of: int) -> Iterator[VersionChunk]:
 
 
 def version_at(row: bytes, as_of: int) -> Version | None:
-    """The version of a segment row that was valid at ``as_of`` (ms); None for a tombstone."""
+    """Return the version in a segment row that was valid at ``as_of`` (ms), or None if deleted."""
     _, valid_from, valid_to, value = segment_rows.find(row, as_of)
     return None if value is None else (value, valid_from, valid_to)

@@ -7,7 +7,7 @@ cdef class VersionedTable:
     cdef readonly object rows
     cdef readonly int64_t segment_interval_ms
     cdef readonly object clock
-    cdef StagedNamespace _namespace     # None where a layer lies between
+    cdef StagedNamespace _namespace     # None if the rows are reached through a layer
     cdef dict _prefixes
     cdef list _ids
 

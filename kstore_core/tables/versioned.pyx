@@ -1,11 +1,13 @@
 # cython: language_level=3, cdivision=True
-"""The versioned table: a key's history in rows of one namespace (KIP-889).
+"""The versioned table, which stores the history of each key in rows of one namespace (KIP-889).
 
-The latest version of a key is one row, its older versions are rows by segment of time: a version
-lies in the segment of its *valid-to*. Rows, order of writes and results are Kafka's
-``RocksDBVersionedStore``; docs/compatibility.md lists the corrections.
+One row contains the latest version of a key. Older versions are stored by segments of time, one row
+per key and segment; the *valid-to* of a version determines its segment. The rows, the order of the
+writes and the results are those of ``RocksDBVersionedStore`` in Kafka Streams.
+docs/compatibility.md lists the differences, which correct faults of Kafka Streams.
 
-The table does not refuse late versions: the typed store asks its clock before it writes.
+The table accepts late versions. The typed store checks with its clock whether a version is late
+before it writes the version.
 """
 
 import struct
@@ -35,16 +37,16 @@ cdef object _next_timestamp = segment_rows.next_timestamp
 
 
 cdef class VersionedTable:
-    """Versions of byte keys over a table of rows.
+    """A table of the versions of byte keys, stored in the rows of another table.
 
     Parameters
     ----------
     rows : Table
-        The table of the physical rows.
+        The table that stores the rows.
     segment_interval_ms : int
-        Width of a segment.
+        The width of a segment in ms.
     clock : StreamClock
-        The store's clock; segments before its horizon have expired.
+        The clock of the store. Segments that end before the clock's horizon have expired.
     """
 
     def __init__(self, rows, int64_t segment_interval_ms, clock):
@@ -53,16 +55,17 @@ cdef class VersionedTable:
         self.clock = clock
         self._namespace = rows.rows if type(rows) is NamespaceTable else None
         self._prefixes = {}
-        self._ids = []  # replaced, never changed in place: other threads may read it
+        # Other threads may read this list, so a write replaces the list and never changes it.
+        self._ids = []
         self.find_segments()
 
     @property
     def segments(self):
-        """The ids of the segments that may hold rows, ascending."""
+        """The ids of the segments that may contain rows, in ascending order."""
         return tuple(self._ids)
 
     def find_segments(self):
-        """List the segments by skipping from one to the next: a seek each."""
+        """Find the segments that contain rows, with one seek per segment."""
         cdef list ids = []
         lo = None
         while (row := self.rows.first(lo, _LATEST)) is not None:
@@ -77,10 +80,10 @@ cdef class VersionedTable:
         self._ids = ids
 
     cdef int64_t _segment_of(self, int64_t timestamp) noexcept:
-        return timestamp // self.segment_interval_ms  # of C: it truncates toward zero, as in Java
+        return timestamp // self.segment_interval_ms  # C and Java both truncate toward zero.
 
     cdef bytes _row_key(self, int64_t segment, bytes key):
-        """The key of a row of a segment."""
+        """Return the stored key of a user key's row in a segment."""
         cdef bytes prefix = self._prefixes.get(segment)
         if prefix is None:
             if len(self._prefixes) > _MAX_PREFIXES:
@@ -89,13 +92,13 @@ cdef class VersionedTable:
         return prefix + key
 
     cdef bytes _row(self, bytes row_key):
-        """The row of a physical key, or None."""
+        """Return the row of a stored key, or None if there is no such row."""
         if self._namespace is not None:
             return self._namespace.get(row_key)
         return self.rows.get(row_key)
 
     cdef bint _live(self, int64_t segment) except -1:
-        """Make ``segment`` a live one, unless it has expired."""
+        """Add ``segment`` to the list of segments. Return False if it has expired instead."""
         cdef list ids = self._ids
         if segment < self._segment_of(self.clock.horizon):
             return False
@@ -118,18 +121,19 @@ cdef class VersionedTable:
             self.rows.delete_range(_FIRST_ID, _ID.pack(first_live))
         return 0
 
-    # Writes. A put collects its rows and writes them together, older rows first, so that the rows
-    # below never contain only some of them.
+    # Writes. A put collects its rows and writes them together, so that a read never sees only some
+    # of them. Rows of older versions are written first.
 
     def put(self, bytes key not None, bytes value, int64_t timestamp):
-        """Put the version of ``key`` that begins at ``timestamp``; None is a tombstone.
+        """Put a version of ``key`` that is valid from ``timestamp`` (ms). None is a tombstone.
 
-        The clock must have accepted and observed the timestamp.
+        Before this call, the clock of the store must have accepted and observed the timestamp.
 
         Returns
         -------
         int
-            The new version's valid-to in ms, LATEST (-1) or NOT_PUT (-2**63).
+            The valid-to of the new version in ms; LATEST (-1) if it is the latest version; NOT_PUT
+            (-2**63) if it was not stored because it is too old for the history.
         """
         cdef dict writes = {}
         cdef int64_t code = self._plan(key, value, timestamp, writes)
@@ -195,7 +199,7 @@ cdef class VersionedTable:
     cdef int _retire(
         self, bytes key, bytes value, int64_t valid_from, int64_t valid_to, dict writes
     ) except -1:
-        """Add a version that has ended, as the newest in the segment of its valid-to."""
+        """Add a version that is no longer the latest to the segment of its valid-to."""
         cdef int64_t segment = self._segment_of(valid_to)
         cdef bytes row, row_key
         if not self._live(segment):
@@ -210,7 +214,10 @@ cdef class VersionedTable:
         return 0
 
     cdef bint _bury(self, bytes key, int64_t timestamp, dict writes) except -1:
-        """Record a tombstone without a newer version. Return False if its segment has expired."""
+        """Store a tombstone that no newer version follows.
+
+        Return False if its segment has expired, so that the tombstone was not stored.
+        """
         cdef int64_t segment = self._segment_of(timestamp)
         cdef int64_t end
         cdef bytes row, row_key
@@ -229,7 +236,7 @@ cdef class VersionedTable:
     cdef int64_t _plan_before(
         self, bytes key, bytes value, int64_t timestamp, int64_t newer, dict writes
     ) except? -2:
-        """Put a version whose valid-to is the timestamp of the next newer version."""
+        """Store a version that ends at ``newer``, the timestamp of the next newer version."""
         cdef int64_t segment = self._segment_of(newer)
         cdef bytes row, row_key
         if not self._live(segment):
@@ -246,7 +253,7 @@ cdef class VersionedTable:
         return newer
 
     def load(self, chunks):
-        """Bulk load physical rows, ascending, into an empty table, and return their number."""
+        """Load stored rows in ascending order into an empty table, and return their number."""
         count = self.rows.load(chunks)
         self.find_segments()
         return count
@@ -254,15 +261,15 @@ cdef class VersionedTable:
     # Reads.
 
     def expired(self, timestamp):
-        """Return True if ``timestamp`` lies before the history."""
+        """Return True if ``timestamp`` (ms) lies before the history that the store keeps."""
         return timestamp < self.clock.horizon
 
     cpdef tuple get(self, bytes key):
-        """The latest version, unless it is a tombstone."""
+        """Return the latest version of ``key``, or None if the key is missing or deleted."""
         return self._latest(key, INT64_MAX)
 
     cdef tuple _latest(self, bytes key, int64_t as_of):
-        """The latest version if it began at ``as_of`` (ms) or before."""
+        """Return the latest version if it is valid from ``as_of`` (ms) or earlier, or None."""
         if key is None:
             raise TypeError("a key is bytes, not None")
         cdef bytes row = self._row(_LATEST + key)
@@ -272,13 +279,13 @@ cdef class VersionedTable:
         return (row[8:], timestamp, None) if timestamp <= as_of else None
 
     def latest_of(self, bytes row_key not None, bytes row not None):
-        """The version of a physical row that is a key's latest; None for any other row."""
+        """Return the version in a stored row if the row stores a latest version, or None."""
         if not row_key.startswith(_LATEST):
             return None
         return row[8:], _time_of(row), None
 
     def get_as_of(self, bytes key, int64_t as_of):
-        """The version that was valid at ``as_of`` (ms)."""
+        """Return the version of ``key`` that was valid at ``as_of`` (ms), or None."""
         cdef tuple latest = self._latest(key, as_of)
         cdef list ids
         cdef bytes row
@@ -295,7 +302,10 @@ cdef class VersionedTable:
         return None
 
     def get_many(self, list keys not None, as_of=None):
-        """The versions of many keys, latest or as of one time (ms), in their order."""
+        """Return a version, or None, for each of ``keys``, in the order of ``keys``.
+
+        The versions are those that were valid at ``as_of`` (ms), or the latest ones if it is None.
+        """
         cdef list found = []
         cdef list ids, later, wanted
         for row in self.rows.get_many([_LATEST + <bytes?>key for key in keys]):
@@ -323,9 +333,11 @@ cdef class VersionedTable:
         return found
 
     def history(self, bytes key not None, from_ts, to_ts, *, bint reverse):
-        """The versions valid at some time in ``[from_ts, to_ts]`` (ms, inclusive, None open).
+        """Return the versions of ``key`` that were valid at some time in a range.
 
-        Oldest first; newest first with ``reverse``. Tombstones are left out.
+        The range is from ``from_ts`` to ``to_ts``, both in ms and inclusive. A limit of None means
+        that the range has no limit at that end. The oldest version comes first, or the newest
+        version if ``reverse`` is True. The result contains no tombstones.
         """
         lo = INT64_MIN if from_ts is None else from_ts
         hi = INT64_MAX if to_ts is None else to_ts
@@ -338,8 +350,8 @@ cdef class VersionedTable:
                 row = self._row(self._row_key(segment, key))
                 if row is not None:
                     found = segment_rows.find_all(row, lo, hi)
-                    # A version that another thread ends meanwhile moves to an older row, and is
-                    # found there again.
+                    # If another thread puts a newer version during this read, the version that was
+                    # the latest moves to a segment row, and would be returned twice.
                     while versions and found and found[0][0] >= versions[-1][1]:
                         del found[0]
                     versions += [
@@ -350,11 +362,17 @@ cdef class VersionedTable:
         return versions
 
     def scan_latest(self, bounds):
-        """Keys with their latest versions, in key order, as of this call."""
+        """Return an iterator of keys with their latest versions, in key order.
+
+        Writes that follow this call do not change the result.
+        """
         return scan_latest(self.rows, bounds)
 
     def scan_as_of(self, bounds, as_of):
-        """Keys with the versions valid at ``as_of`` (ms), in key order, as of this call."""
+        """Return an iterator of keys with the versions valid at ``as_of`` (ms), in key order.
+
+        Writes that follow this call do not change the result.
+        """
         cdef list ids = [] if self.expired(as_of) else self._ids
         first = bisect_left(ids, self._segment_of(as_of)) if ids else 0
         prefixes = [self._row_key(segment, b"") for segment in reversed(ids[first:])]
@@ -362,7 +380,7 @@ cdef class VersionedTable:
 
 
 cdef int64_t _time_of(bytes latest) except? -2:
-    """The timestamp of a latest row."""
+    """Return the timestamp in a row that stores a latest version."""
     if PyBytes_GET_SIZE(latest) < 8:
         decode_latest(latest)  # raises
     return load_i64(<const uint8_t *>PyBytes_AS_STRING(latest))
@@ -371,6 +389,6 @@ cdef int64_t _time_of(bytes latest) except? -2:
 def _check_has_segment(key):
     if len(key) < len(_LATEST):
         raise InconsistentStateError(
-            f"the key {key!r} does not begin with a segment id, so these are not the rows of a "
-            "versioned store; open it as the kind of store that it is"
+            f"the stored key {key!r} does not begin with a segment id, so this is not a versioned "
+            "store; open the store with the spec that it was written with"
         )

@@ -1,7 +1,8 @@
-"""The package in which PySpark finds ``format("kstore")``.
+"""The package in which PySpark finds the data source ``format("kstore")``.
 
-PySpark imports every package ``pyspark_*`` for any Python data source, so this import never fails.
-If kstore cannot be imported, a use of the source raises an ImportError.
+PySpark imports every package ``pyspark_*`` before it uses any Python data source. So the import of
+this package must never fail. If kstore cannot be imported, only a use of ``format("kstore")``
+raises ImportError.
 """
 
 import contextlib
@@ -10,7 +11,10 @@ __all__ = ["DefaultSource", "failing_source"]
 
 
 def failing_source(format_name: str, remedy: str, reason: Exception) -> type:
-    """Make a source that raises the error of kstore's import; an ImportError without PySpark."""
+    """Return a data source that raises ImportError with the ``reason`` when it is used.
+
+    Raises ImportError itself if PySpark is not installed.
+    """
     from pyspark.sql.datasource import DataSource
 
     text = f"{type(reason).__name__}: {reason}"
@@ -22,16 +26,16 @@ def failing_source(format_name: str, remedy: str, reason: Exception) -> type:
 
         def __init__(self, options: dict[str, str]) -> None:
             raise ImportError(
-                f"kstore cannot be imported by Spark's Python ({text}); "
-                f"install it there, from a clone: {remedy}"
+                f"Spark's Python cannot import kstore ({text}); "
+                f"install kstore for this Python, from a clone: {remedy}"
             )
 
     return FailingSource
 
 
-with contextlib.suppress(ImportError):  # not needed without PySpark
+with contextlib.suppress(ImportError):  # without PySpark nobody needs the data source
     try:
         from kstore_core.spark.source.datasource import KStoreSource as DefaultSource
-    except Exception as error:  # noqa: BLE001 - no error may hide other sources
+    except Exception as error:  # noqa: BLE001 - an error must not hide other data sources
         remedy = "pip install '.[spark,rocksdb]'"
         DefaultSource = failing_source("kstore", remedy, error)  # type: ignore[misc,assignment]

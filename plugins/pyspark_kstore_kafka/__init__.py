@@ -1,13 +1,16 @@
-"""The package in which PySpark finds ``format("kstore-kafka")``; see ``pyspark_kstore``."""
+"""The package in which PySpark finds the data source ``format("kstore-kafka")``.
+
+The docstring of ``pyspark_kstore`` explains why its import never fails.
+"""
 
 import contextlib
 
 __all__ = ["DefaultSource"]
 
-with contextlib.suppress(ImportError):  # not needed without PySpark
+with contextlib.suppress(ImportError):  # without PySpark nobody needs the data source
     try:
         from kstore_core.spark.kafka.datasource import KafkaSource as DefaultSource
-    except Exception as error:  # noqa: BLE001 - no error may hide other sources
+    except Exception as error:  # noqa: BLE001 - an error must not hide other data sources
         from pyspark_kstore import failing_source
 
         remedy = "pip install '.[spark,kafka]'"

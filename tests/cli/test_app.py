@@ -145,7 +145,8 @@ def test_a_missing_extra_is_named():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     needed = "pip install 'click>=8.1' 'rich>=13'"
-    assert done.stderr == f"kstore: the command line needs click; try: {needed}\n"
+    wanted = "the command line needs the package click, which is not installed; try: "
+    assert done.stderr == f"kstore: {wanted}{needed}\n"
 
 
 def test_a_closed_pipe_is_no_error(tmp_path):

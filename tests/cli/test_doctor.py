@@ -119,7 +119,7 @@ def test_another_engine_than_the_one_that_wrote_it(run, root):
     other = {"lmdb": "rocksdb", "rocksdb": "lmdb"}[engine_of(root)]
     ran = run("doctor", root, "--engine", other)
     assert ran.code == 1
-    assert ran.lines[-2].endswith("; look again without --engine")
+    assert ran.lines[-2].endswith("; run the command again without --engine")
 
 
 def test_what_interrupted_work_has_left(root, tmp_path):
@@ -167,13 +167,13 @@ def test_a_disk_that_is_nearly_full(root, monkeypatch):
     nearly = shutil._ntuple_diskusage(1 << 40, (1 << 40) - (1 << 20), 1 << 20)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: nearly)
     full = [finding for finding in examine(root).findings if finding.what == "disk"]
-    assert "1 MiB left" in full[0].why
+    assert "only 1 MiB free" in full[0].why
 
 
 @pytest.mark.slow
 def test_what_cannot_be_written(root, monkeypatch):
     monkeypatch.setattr(around.os, "access", lambda *_: False)
-    assert "cannot be read and written" in found(root)["permissions"].why
+    assert "may not both read and write" in found(root)["permissions"].why
     read_only = os.statvfs(root)
     flags = [*[*read_only][:8], read_only.f_flag | os.ST_RDONLY, read_only.f_namemax]
     monkeypatch.setattr(around.os, "statvfs", lambda _: os.statvfs_result(flags))
@@ -191,7 +191,7 @@ def test_what_may_not_be_read_is_no_damage(root, monkeypatch):
         assert finding.severity == "finding"
         assert "Permission denied" in finding.why
     monkeypatch.setattr(engine, "stores", refuse)
-    assert found(root)["permissions"].remedy.startswith("chown or chmod")
+    assert found(root)["permissions"].remedy.startswith("change the owner or the mode")
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_a_lock_file_that_does_not_tell_the_engine(run, root, content, why):
         (root / LOCK_FILE).write_bytes(content)
     finding = found(root)["lock file"]
     assert finding.severity == "note"
-    assert f".kstore.lock {why}; the stores are those of the engine {engine_of(root)!r}" in (
+    assert f".kstore.lock {why}, but the stores belong to the engine {engine_of(root)!r}" in (
         finding.why
     )
     assert run("doctor", root).code == 0
@@ -256,7 +256,7 @@ def test_an_older_rocksdb_than_the_one_that_wrote(tmp_path):
     assert versions.newest(root) is not None
     options.write_text(options.read_text().replace("rocksdb_version=", "rocksdb_version=9"))
     version = found(root)["version"]
-    assert "was written by RocksDB 99." in version.why
+    assert "RocksDB 99." in version.why
     assert (version.severity, version.remedy) == ("note", "")
     assert examine(root).exit_code == 0
     (options.parent / "CURRENT").write_text("MANIFEST-999999")
@@ -277,7 +277,7 @@ def test_files_that_are_cut_or_lost(root):
     if engine == "rocksdb":
         assert "is missing" in finding.why
         (root / "rocksdb" / "orders" / "CURRENT").unlink()
-        assert "files and no database" in found(root)["files"].why
+        assert "they are not a database" in found(root)["files"].why
 
 
 def test_segments_with_names_of_older_versions_and_too_few_descriptors(tmp_path, monkeypatch):
@@ -285,10 +285,10 @@ def test_segments_with_names_of_older_versions_and_too_few_descriptors(tmp_path,
     make(root, "rocksdb")
     (root / "clicks" / "clicks.20000").rename(root / "clicks" / "clicks:20000")
     legacy = found(root)["legacy"]
-    assert "'clicks:20000' is a segment name of older" in legacy.why
+    assert "'clicks:20000' has a name in the form of older" in legacy.why
     monkeypatch.setattr(around.resource, "getrlimit", lambda _: (32, 32))
     monkeypatch.setattr(around, "max_open", lambda: 1)
-    assert found(root)["file descriptors"].remedy == "raise ulimit -n"
+    assert found(root)["file descriptors"].remedy == "raise the limit with ulimit -n"
 
 
 def test_what_stores_say(root):
@@ -298,7 +298,7 @@ def test_what_stores_say(root):
     plant(root, engine, ORDERS, "offsets", {b"input-0": (9).to_bytes(8, "big")})
     told = found(root)
     assert told["upgrade"].remedy == f"kstore upgrade {root} orders"
-    assert "4 by clicks, 9 by orders: a replay begins after 4" in told["offsets"].why
+    assert "(clicks up to 4, orders up to 9), so a replay begins after" in told["offsets"].why
     gone = (b"input-0", b"app-orders-changelog-0", b"kstore.spec")
     plant(root, engine, ORDERS, "offsets", dict.fromkeys(gone))
     told = found(root)

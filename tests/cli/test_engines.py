@@ -95,7 +95,7 @@ def test_an_engine_and_a_plugin_that_nobody_installed_are_listed(run, sample):
         ("", "implements no hook of the group 'kstore.engines'"),
         (
             REGISTER.format("registrar", "registrar.add(int)"),
-            "TypeError: an engine is a subclass of kstore_core.engine.Engine",
+            "TypeError: an engine must be a subclass of kstore_core.engine.Engine",
         ),
         (REGISTER.format("registry", "pass"), "PluginValidationError"),
     ],
@@ -165,7 +165,7 @@ def test_a_command_of_kstore_is_never_replaced(run, install, name):
     assert ran.code == 1
     assert (
         "the plug-in 'bold' of kstore-bold 1.2 adds no commands: PluginError: "
-        f"the command {name!r} already belongs to kstore; a command of a plug-in needs "
+        f"the command {name!r} already belongs to kstore; a command of a plug-in must have "
         "a name that no other command has"
     ) in ran.err
     assert run("--help").err.startswith("kstore: left out: the plug-in 'bold' of kstore-bold 1.2 ")

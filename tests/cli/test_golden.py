@@ -32,7 +32,7 @@ def test_inspect_tells_what_can_be_seen(run, golden, name, seen, options):
         assert "--history-retention" in asked.err
     else:
         assert asked.code == 0
-        assert "by its namespaces" in asked.err
+        assert "according to its namespaces" in asked.err
     assert run("dump", root, name, *options).code == 0
 
 
@@ -78,7 +78,7 @@ def test_a_segment_interval_that_versions_do_not_fit_is_refused(run, golden):
     for command in ("dump", "migrate"):
         ran = run(command, golden("versioned"), "versioned", *described)
         assert ran.code == 2
-        assert "segments of 20000 ms: --shape or --segment-interval differs from what" in ran.err
+        assert "segments of 20000 ms, so --shape or --segment-interval differs from" in ran.err
 
 
 def test_a_versioned_store_needs_its_retention(run, golden):
@@ -96,14 +96,17 @@ def test_a_half_upgraded_store_is_read_and_named(run, golden):
     (store,) = run("inspect", root, "--json").document["directories"][0]["stores"]
     assert (store["format"], store["known_from"]) == ("timestamped_headers", "namespaces")
     assert set(store["older_rows"]) == {"timestamped"}
-    assert "rows are still timestamped; kstore upgrade moves them" in run("inspect", root).out
+    said = "rows still have the format timestamped; kstore upgrade converts them"
+    assert said in run("inspect", root).out
     ran = run("dump", root, HALF, "--json")
     wanted = [
         {"key": json_value(unhex(line["key"])), **shown(line["value"])}
         for line in manifest(HALF)["content"]
     ]
     assert ran.documents == wanted
-    assert f"{HALF!r} is being upgraded; rows are still timestamped" in ran.err
+    assert f"the upgrade of {HALF!r} is unfinished; rows still have the format timestamped" in (
+        ran.err
+    )
     old = next(line for line in manifest(HALF)["raw"] if line["cf"] == "keyValueWithTimestamp")
     found = run("get", root, HALF, "--key-hex", old["key"], "--json").document
     assert found == next(row for row in wanted if row["key"] == json_value(unhex(old["key"])))

@@ -30,7 +30,7 @@ def test_what_would_be_lost_is_said_and_asked_for(run, root):
     ran = run("migrate", root, "s", "--to", "plain")
     assert (ran.code, ran.out) == (1, "")
     assert "would lose 10 headers of 4 values and 5 timestamps; nothing was changed" in ran.err
-    assert ran.err.endswith(". To accept that, pass --lossy\n")
+    assert ran.err.endswith(". To migrate anyway, pass --lossy on the command line\n")
     ran = run("migrate", root, "s", "--to", "plain", "--lossy")
     assert (ran.code, ran.err) == (0, "")
     old = places(root).old / "s"
@@ -67,7 +67,7 @@ def test_the_old_store_is_kept_until_it_is_dropped(run, root):
 @pytest.mark.parametrize(
     ("name", "code", "said"),
     [
-        ("other", 1, "has no store 'other', and no old files of one; it has: s"),
+        ("other", 1, "has no store 'other' and no old files of such a store; it has: s"),
         ("..", 2, "'..' is not a valid store name"),
         ("a/b", 2, "'a/b' is not a valid store name"),
         ("", 2, "'' is not a valid store name"),
@@ -119,7 +119,7 @@ def test_another_engine_is_for_all_stores(run, root):
     ran = run("migrate", root, "s", "--engine", "lmdb")
     assert ran.code == 1
     assert "has other stores: other. All stores of a directory" in ran.err
-    assert ran.err.endswith(". Move them together (--all)\n")
+    assert ran.err.endswith(". To migrate all stores together, pass --all on the command line\n")
     document = run("migrate", root, "s", "--engine", "lmdb", "--all", "--json").document
     assert [one["store"] for one in document["stores"]] == ["s", "other"]
     assert run("get", root, "other", "k", "--json").document["value"] == "v"
@@ -299,7 +299,7 @@ def test_versions_that_are_not_the_values_of_the_store_are_asked_for(run, logged
     asked = ("migrate", root, "s", "--from-log", logged / "logs", "--history-retention", "10s")
     ran = run(*asked)
     assert ran.code == 1
-    assert "2 keys of the store 's' would have another newest value, or none" in ran.err
+    assert "2 keys of the store 's' would have another newest value or no value" in ran.err
     ran = run(*asked, "--lossy")
     assert ran.code == 0
     assert "1 records were too late; 2 keys now have a different newest value" in ran.out
@@ -327,7 +327,7 @@ def test_a_window_store_is_not_made_of_a_log(run, logged):
         state.open(stores.window("w", 1000, 10)).put(b"k", b"v", window_start=0)
     ran = run("migrate", root, "w", "--from-log", logged / "logs", "--history-retention", "1h")
     assert ran.code == 2
-    assert "only a key-value store becomes a versioned one" in ran.err
+    assert "only a key-value store can be migrated to a versioned store" in ran.err
 
 
 def test_kstore_checkpoint(run, root):
@@ -342,7 +342,7 @@ def test_kstore_checkpoint(run, root):
     assert "exists; name a new directory" in ran.err
     ran = run("checkpoint", root, "")
     assert ran.code == 2
-    assert "an empty name is no directory" in ran.err
+    assert "the name of the directory is empty" in ran.err
     assert run("checkpoint", root, dest.with_name("more"), "--json").document == {
         "path": str(root),
         "copy": str(dest.with_name("more")),

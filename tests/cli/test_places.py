@@ -92,5 +92,7 @@ def test_shards_whose_files_are_scattered_are_refused(root, tmp_path):
         for shard in manifest.shards
     ]
     Root.at(tmp_path).publish(dataclasses.replace(manifest, shards=tuple(scattered)))
-    with pytest.raises(StateError, match=r"shard \d .* has files in earlier attempts.*write_store"):
+    with pytest.raises(
+        StateError, match=r"shard \d .* has files in several directories.*write_store"
+    ):
         places(tmp_path)

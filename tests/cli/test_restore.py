@@ -130,7 +130,7 @@ def test_of_several_partitions_the_tasks(run, logged):
     assert ran.code == 1
     assert ran.err == (
         f"kstore: {logged / 'logs'} has several logs of a store 's': {TOPIC}-1, "
-        "b-s-changelog-1; name one of them with --from\n"
+        "b-s-changelog-1; name a log with --from\n"
     )
 
 
@@ -144,7 +144,8 @@ def test_a_log_that_may_be_another_stores_is_taken_only_by_name(run, tmp_path):
         assert ran.code == 1
         assert ran.err == (
             f"kstore: {logs} has app-b-a-changelog-1, which may also belong to the store "
-            f"'b-a'; if it belongs to 'a', name the log itself: {logs / 'app-b-a-changelog-1'}\n"
+            "'b-a'. If the log belongs to 'a', pass its directory: --from "
+            f"{logs / 'app-b-a-changelog-1'}\n"
         )
     assert not (tmp_path / "n").exists()
     assert run("restore", tmp_path / "n", *new, logs / "app-b-a-changelog-1").code == 0
@@ -159,7 +160,7 @@ def test_the_log_of_another_partition_is_taken_only_by_name(run, logged):
     assert ran.code == 1
     assert ran.err == (
         f"kstore: {logged / 'logs'} has no log of the partition 7 of a store 's': {TOPIC}-1; name "
-        "one of them with --from\n"
+        "a log with --from\n"
     )
     assert not (logged / "app" / "0_7").exists()
     assert run("restore", *new, logged / "logs" / f"{TOPIC}-1").code == 0
@@ -173,8 +174,9 @@ def test_the_log_of_another_store(run, logged):
     ran = run("restore", logged / "n", "a", *new)
     assert ran.code == 2
     assert ran.err == (
-        "kstore: app-w-changelog is not named as a changelog of a store 'a', which ends in "
-        "-a-changelog; name that one, or add --any-topic if this is what it was written to\n"
+        "kstore: app-w-changelog does not have the name of a changelog of the store 'a', which "
+        "ends in -a-changelog. Name the changelog of the store, or add --any-topic if "
+        "app-w-changelog is its changelog\n"
     )
     assert not (logged / "n").exists()
     assert run("restore", logged / "n", "a", *new, "--any-topic").code == 0
@@ -184,22 +186,22 @@ def test_refusals(run, logged):
     root, logs = logged / "app" / "0_1", logged / "logs"
     new = (logged / "n", "s", "--from", logs, "--engine", "lmdb")
     cases = [
-        ((root, "t", "--from", logs), 1, "has no log of a store 't'; name one with --from"),
-        ((logged / "n", "s", "--from", logs), 2, "to make one, name its --engine"),
+        ((root, "t", "--from", logs), 1, "has no log of a store 't'; name a log with --from"),
+        ((logged / "n", "s", "--from", logs), 2, "name its engine with --engine"),
         (
             (logged / "n", "s", "--from", logs, "--engine", "rocksdb"),
             2,
-            "the store 's' has no stored spec: add --shape",
+            "the store 's' has no stored spec. Add --shape",
         ),
         (
             (logged / "n", "s", "--from", logs, "--engine", "rocksdb", "--shape", "window"),
             2,
-            "a window store needs --retention and --window-size; pass for example 30d",
+            "a window store needs --retention and --window-size; pass a duration, such as 30d",
         ),
         (
             (logged / "n", "s", "--from", logs, "--engine", "memory", "--shape", "key-value"),
             2,
-            "keeps nothing on disk",
+            "stores nothing on disk",
         ),
         (
             (*new, "--shape", "versioned", "--history-retention", "5s", "--time-ordered"),
@@ -214,10 +216,10 @@ def test_refusals(run, logged):
         (
             (root, "s", "--from", logs, "--shape", "key-value", "--retention", "5s"),
             2,
-            "the store 's' has a stored spec; leave out --shape, --retention",
+            "are not allowed; leave out --shape, --retention",
         ),
         ((root, "s", "--from", logged / "nowhere"), 2, "does not exist"),
-        (("", "s", "--from", logs), 2, "an empty name is no directory"),
+        (("", "s", "--from", logs), 2, "the name of the directory is empty"),
     ]
     for arguments, code, message in cases:
         ran = run("restore", *arguments)
@@ -255,7 +257,7 @@ def test_a_log_that_is_zeroed_is_not_empty(run, logged):
     for looked in ("verify", "doctor"):
         ran = run(looked, root, "--changelog", logged / "logs")
         assert ran.code == 4
-        assert "the store contains it up to offset 29" in ran.out
+        assert "the store contains the log up to offset 29" in ran.out
     assert run("doctor", root).code == 0, "without the log there is nothing to say"
     assert file.read_bytes() == zeros
 

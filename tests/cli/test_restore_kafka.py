@@ -60,7 +60,7 @@ def test_the_topic_of_another_store(run, tmp_path, servers, wanted):
     asked = ("restore", tmp_path / "0_3", "t", "--from", f"kafka://{servers}/app-s-changelog", *NEW)
     ran = run(*asked)
     assert ran.code == 2
-    assert "which ends in -t-changelog; name that one, or add --any-topic" in ran.err
+    assert "which ends in -t-changelog. Name the changelog of the store, or add" in ran.err
     assert not (tmp_path / "0_3").exists()
     assert run(*asked, "--any-topic").code == 0
 
@@ -98,7 +98,7 @@ def test_ports_that_are_none(run, tmp_path, servers):
         "restore", tmp_path / "0_0", "s", "--from", f"kafka://{servers}/app-s-changelog", *NEW
     )
     assert ran.code == 2
-    assert "is not a port; a port is 1 to 65535" in " ".join(ran.err.split())
+    assert "is not a port; a port must be 1 to 65535" in " ".join(ran.err.split())
     assert LOG.convert("kafka://a,[::1]:65535/t", None, None).servers == "a,[::1]:65535"
 
 

@@ -49,7 +49,7 @@ def test_every_damage_is_code_4(run, root, name):
         assert "mode='overwrite'" in finding["remedy"]
         looked = run("doctor", root)
         if name == "flipped":
-            assert (looked.code, "kstore verify reads them" in looked.out) == (0, True)
+            assert (looked.code, "use kstore verify" in looked.out) == (0, True)
         else:
             assert (looked.code, place in looked.out) == (4, True)
 

@@ -114,19 +114,19 @@ def test_a_directory_that_does_not_say_it(run, unnamed, name, options):
 def test_rows_of_another_kind_are_not_misread(run, unnamed, name, options):
     ran = run("dump", unnamed, name, *options)
     assert (ran.code, ran.out) == (2, "")
-    assert "are not those of a" in ran.err
+    assert "are not rows of a" in ran.err
 
 
 def test_rows_by_key_are_not_misread(run, golden):
     ran = run("dump", golden("session_headers"), "session_headers", *SESSION, "--time-ordered")
     assert ran.code == 2
-    assert "are not those of a time-ordered session store" in ran.err
+    assert "are not rows of a time-ordered session store" in ran.err
 
 
 def test_an_order_that_a_store_does_not_have(run, golden):
     ran = run("dump", golden("window_headers"), "window_headers", *WINDOW, "--time-ordered")
     assert ran.code == 2
-    assert "is a window store, by its namespaces" in ran.err
+    assert "is a window store according to its namespaces" in ran.err
 
 
 def test_an_upgrade(run, unnamed, tmp_path):

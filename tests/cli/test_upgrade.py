@@ -67,7 +67,7 @@ def test_an_empty_store(run, tmp_path):
     with open_state(root, engine="rocksdb") as state:
         state.open(stores.key_value("s"))
     assert run("upgrade", root, "s").out == (
-        "s now has the format timestamped_headers: there was no row to move\n"
+        "s now has the format timestamped_headers: no row had to be moved\n"
     )
 
 
@@ -87,7 +87,7 @@ def test_a_directory_that_does_not_tell_needs_its_shape(run, tmp_path):
     ("arguments", "code", "said"),
     [
         (("missing",), 1, "has no store 'missing'"),
-        ((HALF, "--to", "plain"), 1, "not downgraded in place"),
+        ((HALF, "--to", "plain"), 1, "upgrade cannot downgrade a store"),
         ((HALF, "--to", "nonsense"), 2, "no key-value store of the format nonsense"),
         ((HALF, "--shape", "versioned"), 2, "has the shape key_value, not versioned"),
     ],

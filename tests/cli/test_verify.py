@@ -37,7 +37,9 @@ def test_one_line_a_finding(run, root):
     assert ran.code == 4
     assert ran.err == ""
     value, serde, last = ran.lines
-    assert value.startswith("corrupt orders [keyValueWithTimestamp] 0x6b1b: value: it does not")
+    assert value.startswith(
+        "corrupt orders [keyValueWithTimestamp] 0x6b1b: value: the value does not"
+    )
     assert value.endswith(f"kstore doctor {root} --set-aside orders")
     assert serde.startswith("finding orders [keyValueWithTimestamp] 0xff: key and serde: ")
     assert last.startswith(f"{root}: corrupt; read 1 databases")
@@ -73,7 +75,7 @@ def test_as_many_findings_as_are_asked_for(run, root):
     plant(root, "rocksdb", SPEC, SPEC.format.namespace, rows)
     ran = run("verify", root, "--max-findings", "2")
     assert len(ran.lines) == 4
-    assert "3 more of these" in ran.lines[2]
+    assert "3 more findings of this kind" in ran.lines[2]
     assert len(run("verify", root, "--max-findings", "0").lines) == 6
 
 
@@ -106,7 +108,7 @@ def test_a_store_of_kafka_streams_is_described_by_options(run, golden):
     ("arguments", "said"),
     [
         (("--shape", "key-value"), "add STORE"),
-        (("orders", "--retention", "1d"), "options need --shape"),
+        (("orders", "--retention", "1d"), "without its shape; add --shape"),
         (("orders", "--shape", "key-value"), "has a stored spec"),
         (("nowhere",), "no store 'nowhere'; it has: orders"),
     ],

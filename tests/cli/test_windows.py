@@ -73,8 +73,8 @@ def wanted(name):
 def test_dump_prints_what_kafka_reads(run, golden, name, options):
     ran = run("dump", golden(name), name, *options, "--json")
     assert ran.documents == wanted(name)
-    assert "by its namespaces" in ran.err
-    assert ("is being upgraded; rows are still timestamped" in ran.err) is (name == HALF)
+    assert "according to its namespaces" in ran.err
+    assert ("rows still have the format timestamped" in ran.err) is (name == HALF)
     back = run("dump", golden(name), name, *options, "--reverse", "--limit", "7", "--json")
     assert back.documents == wanted(name)[::-1][:7]
 
@@ -127,7 +127,7 @@ def test_kafkas_directory_is_asked_for_what_it_does_not_say(run, golden, name, o
     wrong = "session" if name.startswith("window") else "window"
     ran = run("dump", golden(name), name, *options, "--shape", wrong)
     assert ran.code == 2
-    assert f"is a {name.split('_')[0]} store, by its namespaces" in ran.err
+    assert f"is a {name.split('_')[0]} store according to its namespaces" in ran.err
 
 
 @each_of_kafkas
@@ -154,7 +154,7 @@ def test_an_upgrade_that_kafka_began_is_finished(run, golden, tmp_path):
     assert "moved 84 rows of the format timestamped" in run("upgrade", root, HALF).out
     ran = run("dump", root, HALF, *WINDOW, "--json")
     assert ran.documents == wanted(HALF)
-    assert "is being upgraded" not in ran.err
+    assert "rows still have the format" not in ran.err
 
 
 def test_a_plain_store_has_to_be_told_apart(run, tmp_path):
@@ -167,8 +167,8 @@ def test_a_plain_store_has_to_be_told_apart(run, tmp_path):
     database.close()
     ran = run("dump", tmp_path, "w")
     assert ran.code == 2
-    assert "--shape window with the --retention and the --window-size" in ran.err
-    assert "--shape session with the --retention" in ran.err
+    assert "--shape window with --retention and --window-size" in ran.err
+    assert "--shape session with --retention" in ran.err
     ran = run("dump", tmp_path, "w", "--shape", "window", *WINDOW, "--json")
     assert ran.document == {"key": "k", "start": 10_000, "end": 20_000, "value": "v"}
     ran = run("upgrade", tmp_path, "w", "--shape", "window", "--json")
@@ -267,12 +267,15 @@ def test_history_of_a_key(run, root):
         (("dump", "clicks", "--as-of", "5"), "--as-of does not apply"),
         (("dump", "clicks", "--from", "ann"), "--key-from"),
         (("dump", "clicks", "--from", "5", "--to", "4"), "lies after"),
-        (("dump", "clicks", "--key", "a", "--key-from", "b"), "given twice"),
+        (("dump", "clicks", "--key", "a", "--key-from", "b"), "several options give"),
         (("dump", "clicks", "--window-size", "6s"), "leave --window-size out"),
         (("dump", "clicks", "--segment-interval", "6s"), "leave --segment-interval out"),
         (("dump", "clicks", "--history-retention", "6s"), "--history-retention does not apply"),
         (("dump", "visits", "--window-size", "6s"), "--window-size does not apply"),
-        (("dump", "clicks", "--shape", "key-value"), "is a window store, by its stored spec"),
+        (
+            ("dump", "clicks", "--shape", "key-value"),
+            "is a window store according to its stored spec",
+        ),
         (("history", "clicks", "ann", "--from", "5", "--to", "4"), "lies after"),
     ],
 )

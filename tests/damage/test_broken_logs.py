@@ -238,8 +238,8 @@ def test_the_commands_say_what_is_wrong(home: Path, tmp_path: Path) -> None:
     for found in (verify(root / "store", **place), examine(root / "store", **place)):
         assert found.exit_code == 4
         (why,) = {f.why for f in found.findings if f.severity == "corrupt" and "contains" in f.why}
-        assert "zero bytes, which a power cut leaves, and the" in why
-        assert f"the store contains it up to offset {RECORDS - 1}" in why
+        assert "zero bytes, which a power cut leaves, but the" in why
+        assert f"the store contains the log up to offset {RECORDS - 1}" in why
         assert all("copy of the log" in f.remedy for f in found.findings if f.severity == "corrupt")
     with (
         pytest.raises(KStoreError, match="Nothing was changed"),
@@ -257,4 +257,4 @@ def test_the_commands_say_what_is_wrong(home: Path, tmp_path: Path) -> None:
     (note,) = (f for f in found.findings if f.what == "leftover" and f.place.store == "s")
     assert (found.exit_code, note.severity) == (0, "note")
     assert f"100 bytes of an interrupted write were cut off {log_of(root)}" in note.why
-    assert note.remedy == f"when they are not needed: rm -r {cut}"
+    assert note.remedy == f"when you no longer need these files, delete them with: rm -r {cut}"

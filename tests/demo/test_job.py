@@ -50,7 +50,7 @@ def test_the_demo_joins_every_transaction_as_the_file_says(tmp_path):
 
 def test_a_directory_that_is_not_the_demos_is_left_alone(tmp_path):
     (tmp_path / "precious").touch()
-    with pytest.raises(errors.StateError, match="has files of other programs"):
+    with pytest.raises(errors.StateError, match="not the directory of an earlier demo"):
         job.run(tmp_path, silent)
     assert (tmp_path / "precious").exists()
 

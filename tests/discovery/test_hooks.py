@@ -82,7 +82,7 @@ def test_plugins_are_imported_when_a_store_is_opened_and_once(add, home):
         ("raise SystemExit(3)", "SystemExit: 3"),
         ("raise GeneratorExit", "GeneratorExit: "),
         ("x = ", "SyntaxError"),
-        ("", "implements no hook of the group 'kstore.plugins': kstore_add_commands, kstore_wrap"),
+        ("", "hooks of the group are: kstore_add_commands, kstore_wrap"),
         (LAYER.replace("(table, spec)", "(tabel, spec)"), "PluginValidationError: .*'tabel'"),
         (LAYER.replace("kstore_wrap_table", "kstore_warp_table"), "unknown hook 'kstore_warp_t"),
         (LAYER.replace("wrap_table(table, spec)", "register_engines(registrar)"), "no hook of the"),
@@ -103,7 +103,7 @@ def test_a_broken_plugin_is_left_out_with_a_warning_and_disturbs_no_other(
 def test_of_two_plugins_of_one_name_neither_is_used(add, table):
     add("twice", LAYER)
     add("twice", LAYER, distribution="another", module="plugin_another")
-    match = r"'twice' is claimed by another 1.2 \(plugin_another\) and kstore-twice 1.2 \(plugin_t"
+    match = r"'twice' is used by .*: another 1.2 \(plugin_another\) and kstore-twice 1.2 \(plugin_t"
     with pytest.warns(PluginWarning, match=match):
         assert wrap_table(table, SPEC) is table
 

@@ -93,7 +93,12 @@ def test_a_picture_may_be_drawn_into_axes_that_are_there():
     ("versions", "more", "error", "text"),
     [
         ([], {}, ValueError, "history of this key is empty"),
-        ([VersionedRecord("a", 7, None)], {}, TypeError, "version at 7 has a value of str"),
+        (
+            [VersionedRecord("a", 7, None)],
+            {},
+            TypeError,
+            "version at 7 has a value of the type str",
+        ),
         ([VersionedRecord(1, 7, None)], {"until": 6}, ValueError, "lies before the last version"),
     ],
 )
@@ -152,7 +157,7 @@ def test_no_more_is_taken_than_is_drawn():
         ([], {}, "no windows to draw"),
         ([(Windowed("a", 0, 1), 1)], {"most": 0}, "most=0"),
         ([(Windowed("a", 0, 1), 1)], {"segment_interval_ms": 0}, "segment_interval_ms=0"),
-        ([(Windowed("a", 0, 500), 1)], {"segment_interval_ms": 1}, "makes 501 segments"),
+        ([(Windowed("a", 0, 500), 1)], {"segment_interval_ms": 1}, "there are 501 segments"),
     ],
 )
 def test_what_cannot_be_drawn_on_a_line_is_refused(items, more, text):

@@ -161,7 +161,7 @@ def test_a_bound_counts_for_the_tasks_partition(
             assert result.is_success is up_to
             if not up_to:
                 assert result.failure_reason is FailureReason.NOT_UP_TO_BOUND
-                assert "it is at Position({'t': {3: 5}})" in result.failure_message
+                assert "the store is at Position({'t': {3: 5}})" in result.failure_message
         if is_reached or bound == {"t": {3: 6}}:
             assert store.query(KeyQuery(b"k"), bound=PositionBound.at(bound)).get() == b"w"
 

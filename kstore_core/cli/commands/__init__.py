@@ -1,1 +1,1 @@
-"""The commands, one per module; a module is imported when its command is run."""
+"""The commands of kstore. Each has its own module, which is imported when the command is run."""

@@ -1,4 +1,4 @@
-"""``kstore checkpoint``: a consistent copy of a state directory."""
+"""The command ``kstore checkpoint``, which makes a consistent copy of a state directory."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = ["checkpoint"]
 def checkpoint(path: Path, dest: Path, engine: str | None, as_json: bool) -> None:
     """Copy the committed rows of all stores of PATH to the new state directory DEST.
 
-    Another process may write at the same time: all stores of DEST have the rows of the same commit.
-    DEST appears when the copy is complete.
+    Another process may write to PATH at the same time; all stores of DEST then have the rows of the
+    same commit. DEST is made only when the copy is complete.
     """
     with open_to_read(path, engine) as state:
         names, name = state.checkpoint(dest), state.engine.name

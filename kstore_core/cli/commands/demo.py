@@ -1,4 +1,4 @@
-"""``kstore demo``: the main job on real data."""
+"""The command ``kstore demo``, which runs a complete Spark job on real data."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["demo"]
     type=NEW_DIRECTORY,
     default=Path("demo-output"),
     show_default=True,
-    help="The directory of the stores and of the report. It replaces the directory of an "
-    "earlier run.",
+    help="The directory for the store and the report. If an earlier run made the directory, its "
+    "files are deleted first.",
 )
 @click.option("--transactions", type=click.IntRange(min=1), default=200_000, show_default=True)
 @click.option("--currency", default="CHF", show_default=True, help="The currency to plot.")
@@ -31,8 +31,8 @@ def demo(ctx: click.Context, out: Path, transactions: int, currency: str) -> Non
     """Join 200,000 transactions with 27 years of exchange rates, as of the transaction times.
 
     The rates are those of the European Central Bank. Spark restores them from a changelog into a
-    versioned store with headers, and joins the transactions. Then the result is compared with the
-    bank's file. Exit code 1 if a row differs.
+    versioned store with headers, and joins each transaction with the rate that was valid at its
+    time. Then the result is compared with the bank's file. The exit code is 1 if a row differs.
     """
     from kstore_core.demo.job import run
     from kstore_core.demo.page import write_page
@@ -49,7 +49,7 @@ def demo(ctx: click.Context, out: Path, transactions: int, currency: str) -> Non
 
 
 class _Piped(Console):
-    """A console that lets the command group handle a closed pipe."""
+    """A console that raises BrokenPipeError for a closed pipe; the command group handles it."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -57,7 +57,7 @@ class _Piped(Console):
 
 @contextmanager
 def _progress(step: str) -> Iterator[None]:
-    """A spinner with the elapsed time of the step, on a terminal only."""
+    """Show a spinner with the elapsed time of a step, if stderr is a terminal."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)

@@ -1,4 +1,4 @@
-"""``kstore doctor``: faults of a state directory and its environment, and the next commands."""
+"""The command ``kstore doctor``, which finds faults of a state directory and its environment."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ _FORMATS = {False: "plain", True: "timestamped"}
     "--changelog",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The directory of the changelogs in files, or one log. The ends of the logs are checked.",
+    help="The directory of the changelogs in files, or of one log. The ends of the logs are then "
+    "checked, too.",
 )
 @engine_option
 @json_option
@@ -45,7 +46,7 @@ def doctor(
 ) -> None:
     """Check the state directory PATH, its stores and their environment.
 
-    Nothing is changed without --set-aside.
+    Without --set-aside the command changes nothing.
     """
     if store is not None:
         refuse_shards(path)
@@ -74,8 +75,8 @@ def _print(place: str, found: Verified) -> None:
     print_findings(found)
     words = _WORDS[found.exit_code]
     if found.counts.files:
-        words += f"; the sizes of {found.counts.files} files were compared, and kstore verify reads"
-        words += " them"
+        words += f"; the sizes of {found.counts.files} files were checked. To check their content, "
+        words += "use kstore verify"
     click.echo(f"{printable(place)}: {words}")
 
 

@@ -1,4 +1,4 @@
-"""``kstore dump``: every row of a store."""
+"""The command ``kstore dump``, which prints the rows of a store."""
 
 from __future__ import annotations
 
@@ -28,12 +28,24 @@ __all__ = ["dump"]
     type=TIME,
     help="For a versioned store: print the versions that were valid at this time.",
 )
-@click.option("--from", "lo", metavar="KEY|TIME", help="The first key, or the first time.")
-@click.option("--to", "hi", metavar="KEY|TIME", help="The last key or time, inclusive.")
-@click.option("--key", metavar="KEY", help="Print only this key.")
-@click.option("--key-from", metavar="KEY", help="The first key, of any store.")
-@click.option("--key-to", metavar="KEY", help="The last key, inclusive.")
-@click.option("--key-hex", "is_hex", is_flag=True, help="Read the keys as stored bytes, in hex.")
+@click.option(
+    "--from",
+    "lo",
+    metavar="KEY|TIME",
+    help="The first key, inclusive; for a window or session store the first time.",
+)
+@click.option(
+    "--to",
+    "hi",
+    metavar="KEY|TIME",
+    help="The last key, inclusive; for a window or session store the last time.",
+)
+@click.option("--key", metavar="KEY", help="Print only the rows of this key.")
+@click.option("--key-from", metavar="KEY", help="The first key of a store of any shape, inclusive.")
+@click.option("--key-to", metavar="KEY", help="The last key of a store of any shape, inclusive.")
+@click.option(
+    "--key-hex", "is_hex", is_flag=True, help="The keys in the options are stored bytes, in hex."
+)
 @click.option("--reverse", is_flag=True, help="Print the last row first.")
 @click.option("--limit", type=click.IntRange(min=0), help="The greatest number of rows to print.")
 @store_options
@@ -55,10 +67,10 @@ def dump(
 ) -> None:
     """Print the rows of STORE in the order of their stored keys, one per line.
 
-    A versioned store shows the latest version of each key, or the versions that were valid at
-    --as-of. A window store shows the windows that begin from --from to --to, a session store the
-    sessions that overlap that time, both segment by segment. A store that Spark wrote is printed
-    shard by shard.
+    For a versioned store the command prints the latest version of each key, or the versions that
+    were valid at --as-of. For a window store it prints the windows that begin from --from to --to,
+    and for a session store the sessions that overlap this time, both segment by segment. A store
+    that Spark wrote is printed shard by shard.
     """
     wanted = Range(lo, hi, key, key_from, key_to, is_hex, as_of, reverse)
     with ExitStack() as stack:

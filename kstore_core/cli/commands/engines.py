@@ -1,4 +1,4 @@
-"""``kstore engines``: the installed engines and plug-ins, and their errors."""
+"""The command ``kstore engines``, which lists the installed engines and plug-ins."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ABILITIES = ("checkpoint", "bulk_load", "children", "empty_keys")
 def engines(ctx: click.Context, as_json: bool) -> None:
     """List the storage engines and plug-ins that are installed.
 
-    Exit code 1 if one of them cannot be used.
+    The exit code is 1 if an engine or a plug-in cannot be used.
     """
     found = [_engine(announced) for announced in installed_engines()]
     plugins = _plugins()
@@ -81,7 +81,7 @@ def _source(row: dict[str, Any]) -> str:
 
 
 def _abilities(row: dict[str, Any]) -> tuple[str, ...]:
-    """Return all capabilities of an engine, in the order of the columns."""
+    """Return the capabilities of an engine as texts, in the order of the table's columns."""
     if row["capabilities"] is None:
         return ("cannot be loaded", "", "", "", "")
     can = Capabilities(**row["capabilities"])

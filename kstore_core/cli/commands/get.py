@@ -1,4 +1,4 @@
-"""``kstore get``: one value."""
+"""The command ``kstore get``, which prints the value of a key."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def get(
 ) -> None:
     """Print the value of KEY, with its timestamp and headers.
 
-    KEY is text for the store's key serde. Exit code 1 if there is no value. All values of a window
-    are printed if the store retains duplicates.
+    KEY is a text that the store's key serde converts to a key. If the store retains duplicates, all
+    values of the window are printed. The exit code is 1 if there is no value.
     """
     times = {
         "as_of": as_of,
@@ -86,7 +86,7 @@ def get(
 def _rows(
     reader: Reader, key: bytes, times: dict[str, Any]
 ) -> Iterable[tuple[bytes | Windowed[bytes], Any]]:
-    """Return the stored rows, if any."""
+    """Return the rows of the key at the given times; none if there is no value."""
     shape, store = reader.spec.shape, reader.store
     if shape == "window":
         start = times["window_start"]
@@ -106,7 +106,13 @@ def _rows(
 
 
 def _check_times(reader: Reader, times: dict[str, Any]) -> None:
-    """Refuse times that the store does not have, and require the times that identify a value."""
+    """Check that the given times are exactly the times that identify a value of the store.
+
+    Raises
+    ------
+    SpecError
+        The store's rows do not have one of the times, or a time is missing.
+    """
     spec = reader.spec
     kind = f"the store {spec.name!r} is a {in_words(spec.shape)} store"
     for name, time in times.items():
@@ -115,6 +121,6 @@ def _check_times(reader: Reader, times: dict[str, Any]) -> None:
     missing = [f"--{in_words(name)}" for name in _TIMES[spec.shape] if times[name] is None]
     if missing and spec.shape != "versioned":
         raise SpecError(
-            f"{kind}, so a value needs a key and {' and '.join(missing)}; list the values of a key "
-            "with: kstore history PATH STORE KEY"
+            f"{kind}, so the command also needs {' and '.join(missing)} to find a value. List all "
+            "values of the key with: kstore history PATH STORE KEY"
         )

@@ -1,4 +1,4 @@
-"""``kstore history``: every version, window or session of a key."""
+"""The command ``kstore history``, which prints every version, window or session of a key."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def history(
 ) -> None:
     """Print the versions, windows or sessions of KEY, one per line, oldest first.
 
-    Of the versions and sessions, those that overlap the time from --from to --to are printed; of
-    the windows, those that begin in that time. A gap between two versions is a deletion. Exit code
-    1 if there are none.
+    The command prints the versions or sessions that overlap the time from --from to --to, or the
+    windows that begin in this time. A gap between two versions means that the key was deleted. The
+    exit code is 1 if nothing is found.
     """
     check_order(from_ts, to_ts)
     for directory in places(path).by_key(key, is_hex=key_hex, key_serde=options["key_serde"]):
@@ -70,8 +70,8 @@ def _rows(
     spec = reader.spec
     if spec.shape == "key_value":
         raise SpecError(
-            f"the store {spec.name!r} is a key-value store ({spec.format.name}) without a history; "
-            "try: kstore get PATH STORE KEY"
+            f"the store {spec.name!r} is a key-value store ({spec.format.name}), which has no "
+            "history. Print the value of the key with: kstore get PATH STORE KEY"
         )
     if spec.shape == "versioned":
         return ((key, record) for record in reader.store.history(key, from_ts, to_ts))

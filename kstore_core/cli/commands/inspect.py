@@ -1,4 +1,4 @@
-"""``kstore inspect``: the stores of a directory."""
+"""The command ``kstore inspect``, which describes the stores of a state directory."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ _OF_SPEC = (
 def inspect(path: Path, engine: str | None, as_json: bool) -> None:
     """Print a description of each store in a directory.
 
-    If PATH is the root of a store that Spark wrote, its shards are inspected. Exit code 1 if
-    there is no store, 4 if a store or a segment is damaged. The other stores are printed anyway.
+    If PATH is the root of a store that Spark wrote, the command describes its shards. The exit code
+    is 1 if there is no store, and 4 if a store or a segment is damaged. Stores that are not damaged
+    are printed in any case.
     """
     found = places(path)
     errors: list[Exception] = []
@@ -74,7 +75,7 @@ def _directory(root: Path, engine: str | None, errors: list[Exception]) -> dict[
 
 
 def _row(state: StateDirectory, name: str, errors: list[Exception]) -> dict[str, Any]:
-    """Return the description of a store, or the error that prevents one."""
+    """Return the description of a store; a damaged store has only a name and the damage."""
     try:
         view = read_overview(state, name, whole=True)
         row = _store(view)
@@ -87,7 +88,7 @@ def _row(state: StateDirectory, name: str, errors: list[Exception]) -> dict[str,
 
 
 def _named(error: Exception, root: Path, store: str) -> Exception:
-    """Return the same error; an error of damage gets the name of the store."""
+    """Return the error; if it reports damage, return a new error with the name of the store."""
     if exit_code(error) != CORRUPT:
         return error
     return CorruptionError(f"the store {store!r} in {root} is damaged: {error}")
@@ -162,7 +163,7 @@ def _print(directory: dict[str, Any]) -> None:
 
 
 def _fields(store: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the known facts about a store, as text."""
+    """Return the known facts about a store as pairs of a title and a text."""
     fields = [("store", store["name"]), ("is", _kind(store))]
     if store["key_serde"]:
         fields.append(("serdes", f"{store['key_serde']} -> {store['value_serde']}"))
@@ -177,7 +178,7 @@ def _fields(store: dict[str, Any]) -> list[tuple[str, str]]:
         counts = [f"{name} (about {count})" for name, count in store["namespaces"].items()]
         fields.append(("rows", ", ".join(counts)))
     for older, count in store["older_rows"].items():
-        left = f"about {count} rows are still {older}; kstore upgrade moves them"
+        left = f"about {count} rows still have the format {older}; kstore upgrade converts them"
         fields.append(("being upgraded", left))
     if store["stream_time"] is not None:
         fields.append(("stream time", format_time(store["stream_time"])))
@@ -211,14 +212,14 @@ def _kind(store: dict[str, Any]) -> str:
     if store["damage"]:
         return f"damaged: {store['damage']}"
     if store["format"] is None and store["segments"] == 0:
-        return f"a {store['shape']} store without segments: nothing was committed to it"
+        return f"a {store['shape']} store without segments: no rows were committed to it"
     if store["format"] is not None and store["shape"] is None:
-        return f"{store['format']}, by its namespaces: reading it needs --shape"
+        return f"{store['format']}, according to its namespaces; to read it, pass --shape"
     if store["format"] is None and store["segments"] is not None:
-        return f"a {store['shape']} store, plain by its namespaces: reading it needs --shape"
+        return f"a plain {store['shape']} store, by its namespaces; to read it, pass --shape"
     if store["format"] is None:
-        return "a plain key-value store or a versioned one: reading it needs --shape"
+        return "a plain key-value store or a versioned store; to read it, pass --shape"
     kind = f"{in_words(store['shape'])}, {store['format']}"
     if store["known_from"] == "namespaces":
-        kind += " (by its namespaces; no spec is stored)"
+        kind += " (according to its namespaces; no spec is stored)"
     return kind

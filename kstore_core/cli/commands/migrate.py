@@ -1,4 +1,4 @@
-"""``kstore migrate``: rewrite a store in another format, on another engine, or as versioned."""
+"""The command ``kstore migrate``, which rewrites a store in another format, engine or shape."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _OF_HISTORY = ("history_retention_ms", "segment_interval_ms")
     "--to", metavar="FORMAT", help="plain, timestamped, headers, or a format's full name."
 )
 @click.option("--engine", metavar="NAME", help="The new engine.")
-@click.option("--all", "every_store", is_flag=True, help="Move all stores of the directory.")
+@click.option("--all", "every_store", is_flag=True, help="Migrate all stores of the directory.")
 @click.option(
     "--from-log",
     metavar="LOGDIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Make a versioned store of a key-value store's changelog.",
+    help="Turn the key-value store into a versioned store, with the history in this changelog.",
 )
 @click.option(
     "--lossy",
@@ -68,8 +68,9 @@ def migrate(
 ) -> None:
     """Rewrite STORE in another format or engine, and replace the old store.
 
-    The new store is written beside the old one, compared row by row, and renamed into place. The
-    old store is set aside until --drop-old. After an interrupt the same command continues. No other
+    The new store is first written to a folder of PATH and compared with the old store row by row.
+    Then the old store is moved to another folder of PATH, and the new store takes its place. The
+    option --drop-old deletes the old store. If the command is interrupted, run it again. No other
     process, such as Kafka Streams, may have the directory open for writing.
     """
     refuse_shards(path)
@@ -115,7 +116,7 @@ def _given(
     *,
     every_store: bool,
 ) -> dict[str, Any]:
-    """Return the current specs of all stores, and the target spec of the named store."""
+    """Return the arguments of the migration that depend on the stored specs and on the options."""
     into = options if from_log is None else {**options, **dict.fromkeys(_OF_HISTORY)}
     with open_to_read(path, None) as state:
         specs: list[StoreSpec] = []
@@ -126,7 +127,7 @@ def _given(
                 if from_log is not None:
                     into = {**into, "shape": into["shape"] or "key-value"}
                 spec = describe(view, **into).spec
-                specs.append(replace(spec, indexed=False))  # the migration looks for an index
+                specs.append(replace(spec, indexed=False))  # the migration finds out about an index
             elif name == store:
                 describe(view, **into)  # refuses options that contradict the spec
         stored = read_overview(state, store).record.spec
@@ -146,13 +147,13 @@ def _versioned(
     Raises
     ------
     SpecError
-        The options do not say how long its history is.
+        The options have no retention of the history.
     """
     retention, interval = map(options.get, _OF_HISTORY)
     if retention is None:
         raise SpecError(
-            "a versioned store needs a retention: add --history-retention, such as 30d, and "
-            "--segment-interval to override Kafka's default"
+            "a versioned store needs a retention of its history. Add --history-retention, such as "
+            "30d, and --segment-interval if you want another width than Kafka's default"
         )
     spec = versioned_key_value(store, retention, interval)
     spec = replace(spec, format=named(to or "versioned", spec.family))
@@ -194,7 +195,7 @@ def _document(done: Migrated) -> dict[str, Any]:
 
 
 def _text(done: Migrated) -> str:
-    """Return the result for a store, as text."""
+    """Return a text that describes the result for a store."""
     if not done.changed:
         return f"{done.store} already has that format and engine; nothing was changed"
     if done.before is None or done.after is None:

@@ -1,4 +1,4 @@
-"""``kstore restore``: a store from its changelog, in files or in Kafka."""
+"""The command ``kstore restore``, which restores a store from its changelog in files or Kafka."""
 
 from __future__ import annotations
 
@@ -43,9 +43,8 @@ __all__ = ["log_of", "restore"]
     required=True,
     metavar="LOG",
     type=LOG,
-    help="The directory <topic>-<partition> of a log, or the directory that contains it; "
-    "or Kafka: "
-    "kafka://HOST:PORT[,HOST:PORT][/TOPIC].",
+    help="The directory <topic>-<partition> of a log, or the directory that contains it. For a "
+    "log in Kafka: kafka://HOST:PORT[,HOST:PORT][/TOPIC].",
 )
 @click.option(
     "--kafka-config",
@@ -73,8 +72,8 @@ def restore(
     """Bring STORE up to date with its changelog, or rebuild STORE from the changelog.
 
     No other process may have the directory open for writing. The command may be interrupted at any
-    time: each batch of rows is committed with its offset, and the next run continues from that
-    offset.
+    time. Each batch of rows is committed together with its offset, so the next run continues after
+    the last committed batch.
     """
     with _open_log(source, kafka_config, store, path, any_topic=any_topic) as log:
         topic, partition = log.topic, log.partition
@@ -82,13 +81,16 @@ def restore(
         if new:
             _refuse_unreadable(log)
         if new and engine is None:
-            raise SpecError(f"there is no state directory {path}; to make one, name its --engine")
+            raise SpecError(
+                f"there is no state directory {path}; to make a new state directory, name its "
+                "engine with --engine"
+            )
         if new:
-            _new(store, options)  # check the options first, so that no directory is made in vain
+            _new(store, options)  # wrong options must be found before the directory is made
         if engine is not None and not make_engine(engine).capabilities.persistent:
             raise UnsupportedError(
-                f"the engine {engine!r} keeps nothing on disk, so what is restored would be gone "
-                "with this command; name another one"
+                f"the engine {engine!r} stores nothing on disk, so the restored rows would be lost "
+                "at the end of this command; name another engine"
             )
         with open_state(path, engine=engine) as state, show_progress(_bar) as show:
             known = store in state.stores()
@@ -122,7 +124,7 @@ def _open_log(
     Raises
     ------
     NotFoundError
-        There is no such log, or more than one.
+        There is no such log, or there are several.
     SpecError
         The named log belongs to another store.
     """
@@ -140,12 +142,12 @@ def _open_log(
 
 
 def _refuse_unreadable(log: FileChangelog | KafkaChangelog) -> None:
-    """Refuse a log that has bytes but no whole batch; it is not empty.
+    """Refuse a log that has bytes but no complete batch, because such a log is not empty.
 
     Raises
     ------
     NotFoundError
-        The bytes are those of its first write, or of what was left of it.
+        The log has only a part of its first write.
     InconsistentStateError, CorruptionError
         See `FileChangelog.start_offset`.
     """
@@ -153,18 +155,18 @@ def _refuse_unreadable(log: FileChangelog | KafkaChangelog) -> None:
         return
     if rest := log.rest:
         raise NotFoundError(
-            f"{log.path} has no whole batch, but {rest}; there is nothing to restore. If records "
-            "were written to it, restore its files from a copy of the log"
+            f"{log.path} has no whole batch, but {rest}, so it has no records to restore. If "
+            "records were written to the log, first replace its files by a copy of the log"
         )
 
 
 def _refuse_another(topic: str, store: str) -> None:
-    """Refuse a topic that is not named as a changelog of the store."""
+    """Refuse a topic whose name is not the name of a changelog of the store."""
     if not is_topic_of(topic, store):
         raise SpecError(
-            f"{topic} is not named as a changelog of a store {store!r}, which ends in "
-            f"-{store}-changelog; name that one, or add --any-topic if this is what it was "
-            "written to"
+            f"{topic} does not have the name of a changelog of the store {store!r}, which ends in "
+            f"-{store}-changelog. Name the changelog of the store, or add --any-topic if "
+            f"{topic} is its changelog"
         )
 
 
@@ -174,7 +176,7 @@ def log_of(source: Path, store: str, path: Path) -> tuple[str, int]:
     Raises
     ------
     NotFoundError
-        There is no such log, or more than one, or the log may belong to another store.
+        There is no such log, there are several, or the log may belong to another store.
     """
     named = log_at(source.resolve())
     if named is not None and any(source.glob("*.log")):
@@ -188,15 +190,15 @@ def log_of(source: Path, store: str, path: Path) -> tuple[str, int]:
         of = f"the partition {task} of a store" if names and not mine else "a store"
         raise NotFoundError(
             f"{source} has {several} of {of} {store!r}"
-            + (f": {names}; name one of them with --from" if names else "; name one with --from")
+            + (f": {names}; name a log with --from" if names else "; name a log with --from")
         )
     topic, partition = mine[0]
     other = other_store(topic, store, application)
     if other is not None:
         raise NotFoundError(
             f"{source} has {topic}-{partition}, which may also belong to the store "
-            f"{other!r}; if it "
-            f"belongs to {store!r}, name the log itself: {source / f'{topic}-{partition}'}"
+            f"{other!r}. If the log belongs to {store!r}, pass its directory: "
+            f"--from {source / f'{topic}-{partition}'}"
         )
     return mine[0]
 
@@ -207,24 +209,27 @@ def _known(view: Overview, options: dict[str, Any]) -> StoreSpec:
     Raises
     ------
     SpecError
-        There is no stored spec and no option describes the store, or there are both. Or the rows do
-        not fit the spec.
+        The store has no stored spec, and the options do not describe it. Or the store has a stored
+        spec, and an option describes it. Or the rows do not fit the spec.
     """
     store, stored = view.name, view.record.spec
     given = [name for name, value in options.items() if value]
     if stored is not None:
         if given:
             flags = ", ".join(map(flag, given))
-            raise SpecError(f"the store {store!r} has a stored spec; leave out {flags}")
+            raise SpecError(
+                f"the store {store!r} has a stored spec, so options that describe the store are "
+                f"not allowed; leave out {flags}"
+            )
         return stored.of_bytes()
     described = describe(view, **options)
     if described.numbered:
         raise SpecError(
-            f"the rows of the store {store!r} have sequence numbers, so it retains duplicates: add "
-            "--retain-duplicates"
+            f"the rows of the store {store!r} have sequence numbers, so the store retains "
+            "duplicates; add --retain-duplicates"
         )
     if described.unindexed:
-        raise SpecError(f"the store {store!r} has no index by key: add --without-index")
+        raise SpecError(f"the store {store!r} has no index by key; add --without-index")
     return described.spec
 
 
@@ -238,16 +243,18 @@ def _new(store: str, options: dict[str, Any]) -> StoreSpec:
     """
     if options["shape"] is None:
         raise SpecError(
-            f"the store {store!r} has no stored spec: add --shape and the options of that shape, "
-            "--format, --retention, --window-size, --segment-interval, with the values of "
-            "the writer"
+            f"the store {store!r} has no stored spec. Add --shape and the options of that shape "
+            "(--format, --retention, --window-size, --segment-interval) with the values that the "
+            "writer used"
         )
     return described_by_options(store, options)
 
 
 def _input_of(done: Restored) -> str:
-    """Return the input offsets in the log, as text; the next owner of the store resumes from these
-    offsets."""
+    """Return a text with the input offsets in the log.
+
+    The process that writes to the store next must continue its input after these offsets.
+    """
     if not done.offsets:
         return "unknown, because the log does not contain them"
     return ", ".join(

@@ -1,4 +1,4 @@
-"""``kstore upgrade``: move all remaining rows to a newer format."""
+"""The command ``kstore upgrade``, which converts all rows of a store to a newer format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kstore_core.spec import Shape
 __all__ = ["upgrade"]
 
 _ENOUGH = ("shape", "time_ordered")
-"""The options that an upgrade uses; further options must match the store."""
+"""The options that are passed to the upgrade as they are. The others only describe the store."""
 
 
 @click.command()
@@ -47,10 +47,10 @@ def upgrade(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Move every row of STORE in an older format to a newer format.
+    """Convert every row of STORE that has an older format to a newer format.
 
-    No other process may have the directory open for writing. An interrupt loses no row: the next
-    run continues.
+    No other process may have the directory open for writing. If the command is interrupted, no row
+    is lost, and the next run continues.
     """
     refuse_shards(path)
     shape, time_ordered = options["shape"], options["time_ordered"]
@@ -100,11 +100,11 @@ def _document(path: Path, done: Upgraded) -> dict[str, Any]:
 
 
 def _text(done: Upgraded) -> str:
-    """Return the result for the store, as text."""
+    """Return a text that describes the result."""
     rows = ", ".join(f"{count} rows of the format {name}" for name, count in done.moved.items())
     if not rows and done.before == done.format:
         return f"{done.store} already has the format {done.format.name}; no row had to be moved"
-    moved = f"moved {rows}" if rows else "there was no row to move"
+    moved = f"moved {rows}" if rows else "no row had to be moved"
     dropped = f"; dropped {', '.join(done.dropped)}" if done.dropped else ""
     return f"{done.store} now has the format {done.format.name}: {moved}{dropped}"
 

@@ -1,4 +1,4 @@
-"""``kstore verify``: read and check everything, in a child process, without a change."""
+"""The command ``kstore verify``, which reads and checks all data, and changes nothing."""
 
 from __future__ import annotations
 
@@ -33,20 +33,21 @@ _COLOURS = {"corrupt": "red", "locked": "yellow", "finding": "yellow", "note": "
     "--changelog",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The directory of the changelogs in files, or one log. The logs are also read.",
+    help="The directory of the changelogs in files, or of one log. The logs are then read, too.",
 )
 @click.option(
     "--compare",
     is_flag=True,
-    help="Also restore from the changelogs, into a temporary directory, and compare.",
+    help="Also restore each store from its changelog to a temporary directory, and compare the "
+    "store with it. Needs --changelog.",
 )
 @click.option(
     "--max-findings",
     type=click.IntRange(min=0),
     default=DEFAULT_AT_MOST,
     show_default=True,
-    help="The greatest number of findings to report, per kind and namespace; further "
-    "findings are only counted. 0 reports all.",
+    help="The most findings of the same kind to report per namespace; further findings are only "
+    "counted. No limit if 0.",
 )
 @store_options
 @json_option
@@ -62,9 +63,9 @@ def verify(
 ) -> None:
     """Read and check all stores in PATH, or only STORE.
 
-    Nothing is changed. A child process reads the files, because damaged files may crash it. PATH
-    may be the root of a store that Spark wrote: then its files are also compared with their
-    manifests.
+    The command changes nothing. A child process reads the files, because damaged files may crash
+    the process that reads them. If PATH is the root of a store that Spark wrote, its files are also
+    compared with their manifests.
     """
     asked: dict[str, Any] = {
         "spec": _spec(store, options),
@@ -89,13 +90,13 @@ def verify(
 
 
 def _spec(store: str | None, options: dict[str, Any]) -> StoreSpec | None:
-    """Return the spec from the options; None without options."""
+    """Return the spec that the options describe; None if no such option is given."""
     if not any(options.values()):
         return None
     if store is None:
-        raise SpecError("the options that describe a store need its name: add STORE")
+        raise SpecError("options that describe a store were given without its name; add STORE")
     if options["shape"] is None:
-        raise SpecError("the other options need --shape")
+        raise SpecError("options that describe a store were given without its shape; add --shape")
     return described_by_options(store, options)
 
 
@@ -118,14 +119,14 @@ def _print(place: str, found: Verified) -> None:
 
 
 def _counted(found: Verified) -> str:
-    """Return the nonzero counts, as text."""
+    """Return a text with the counts that are not 0."""
     counts = asdict(found.counts)
     read = [f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count]
     return ", ".join(read) or "nothing"
 
 
 def _line(finding: Finding) -> str:
-    """Return a finding on one line: place, kind, reason, remedy."""
+    """Return one line of text with a finding's place, kind, reason and remedy."""
     place = finding.place
     where = place.store if place.segment is None else f"{place.store}/{place.segment}"
     if place.shard is not None:
@@ -140,7 +141,7 @@ def _line(finding: Finding) -> str:
 
 
 def findings_document(found: Verified) -> dict[str, Any]:
-    """Findings as JSON."""
+    """Return the exit code and the findings as a JSON document."""
     return {
         "exit_code": found.exit_code,
         "findings": [

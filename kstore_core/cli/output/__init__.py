@@ -1,1 +1,1 @@
-"""Output of commands: JSON or columns, progress, errors with an exit code and advice."""
+"""The output of commands as JSON or columns, their progress, and their errors."""

@@ -1,7 +1,8 @@
-"""Advice in error messages, adapted to the running command.
+"""The adaptation of advice in error messages to the running command.
 
-An engine's message gives the same advice to every caller. This module drops advice for Python,
-fills in PATH, STORE and KEY, and never advises the command that just failed.
+Engines write messages for all callers. This module removes the advice for Python code, and replaces
+PATH, STORE and KEY by the arguments of the command. If a message advises the command that has just
+failed, the module names another command.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _COMMAND = re.compile(
 """A ``kstore`` command in a message, up to the end of the sentence."""
 _NEXT = {"doctor": "verify", "inspect": "verify", "dump": "verify", "get": "verify"}
 _NEXT |= {"history": "verify"}
-"""The command to advise after a command has failed; after all other commands it is doctor."""
+"""The command to advise after each command has failed. After all other commands it is doctor."""
 _WRITERS = ("migrate", "restore", "upgrade")
 _PLACES = ("path", "store", "key")
 _PLACE = re.compile(r"(?<= )(PATH|STORE|KEY)(?![^ ])")
@@ -32,13 +33,14 @@ _PLACE = re.compile(r"(?<= )(PATH|STORE|KEY)(?![^ ])")
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The command that is running.
+    """The running command with its arguments and options.
 
     Attributes
     ----------
     name : str
+        The name of the command.
     places : mapping of str to str
-        The given ones of the arguments ``path``, ``store`` and ``key``.
+        The values of the arguments ``path``, ``store`` and ``key``, as far as they were given.
     options : frozenset of str
         The options that were given.
     """
@@ -56,7 +58,7 @@ class Running:
         return cls(ctx.info_name or "", places, frozenset(options))
 
     def advice(self, name: str, words: str) -> str:
-        """Return advice whose command can be run unchanged and is not the command that failed."""
+        """Return a command that can be run unchanged and is not the command that failed."""
         words = _PLACE.sub(self._place, words)
         arguments = shlex.split(words)
         if name != self.name or self._is_another(name, arguments):
@@ -72,7 +74,11 @@ class Running:
         return found[0] if text is None else shlex.quote(text)
 
     def _is_another(self, name: str, arguments: list[str]) -> bool:
-        """Return True if the advised command differs from the running one of its name."""
+        """Return True if an advised command of the same name differs from the running command.
+
+        It differs if it has an option that was not given. A command that writes also differs if it
+        has another path or store.
+        """
         if any(one.startswith("--") and one not in self.options for one in arguments):
             return True
         places = [one for one in arguments if not one.startswith("-")][:2]
@@ -80,7 +86,7 @@ class Running:
 
 
 def running(name: str, command: click.Command | None, arguments: list[str]) -> Running:
-    """Return the command that failed, from what the user typed."""
+    """Return the command that failed, which is parsed from the words that the user typed."""
     if command is None:
         return Running(name)
     with command.make_context(name, arguments, resilient_parsing=True) as ctx:
@@ -88,13 +94,13 @@ def running(name: str, command: click.Command | None, arguments: list[str]) -> R
 
 
 def adapted(message: str, command: Running | None = None) -> str:
-    """Adapt a message to the command line.
+    """Return a message whose advice is adapted to the running command.
 
     Parameters
     ----------
     message : str
     command : Running, optional
-        Default: the command of the current context.
+        The running command. Default: the command of the current click context.
     """
     if command is None:
         ctx = click.get_current_context(silent=True)

@@ -1,4 +1,4 @@
-"""Translate an error into a message and an exit code."""
+"""The exit codes of the command line, and the exit code of each error."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ __all__ = [
 
 FINDINGS, USAGE, LOCKED, CORRUPT = 1, 2, 3, 4
 CLOSED_PIPE = 141
-"""The exit code that a shell reports for a process that SIGPIPE ended: the reader closed the
-pipe."""
+"""The exit code after the reader of the output has closed the pipe.
+
+A shell reports the same code for a process that SIGPIPE has ended.
+"""
 
 DAMAGE = (CorruptionError, InconsistentStateError, FormatError)
 """The errors of a store whose files are damaged or inconsistent."""
@@ -50,7 +52,10 @@ class NotFoundError(KStoreError):
 
 
 def exit_code(error: Exception) -> int:
-    """Return the exit code of an error: 1 findings or not found, 2 usage, 3 locked, 4 corrupt."""
+    """Return the exit code of an error.
+
+    The code is 2 for wrong usage, 3 for a lock, 4 for damage, and 1 for all other errors.
+    """
     if isinstance(error, click.UsageError):
         return USAGE
     return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), FINDINGS)

@@ -1,4 +1,4 @@
-"""Printing: a line of JSON, or columns for people."""
+"""Functions that print JSON documents, names with values, and tables."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ def print_json(document: Any) -> None:
 
 
 def print_fields(fields: Sequence[tuple[str, str]], *, indent: int = 0) -> None:
-    """Print names and values, one pair per line. On a terminal, a long value continues on the next
-    line, aligned with its start."""
+    """Print pairs of a name and a value, one pair per line.
+
+    On a terminal, a long value is wrapped, and its next lines are indented like its first line.
+    """
     width = max(len(name) for name, _ in fields)
     begin = indent + width + 2
     for name, value in fields:
@@ -38,11 +40,11 @@ def print_fields(fields: Sequence[tuple[str, str]], *, indent: int = 0) -> None:
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Rows in aligned columns under their titles, as they come.
+    """Print rows in aligned columns under titles.
 
-    The first rows decide how wide a column is; a longer cell later on moves its own row only. On a
-    terminal that is too narrow for the first ones, each row is printed as fields, so that nothing
-    is broken where it does not end.
+    The first rows determine the width of each column, so they are printed before all rows have been
+    read. A longer cell in a later row shifts only the rest of its row. If the terminal is too
+    narrow for the first rows, each row is printed as fields, one field per line.
     """
     rest: Iterator[Sequence[str]] = iter(rows)
     measured = list(islice(rest, _MEASURED))
@@ -69,7 +71,10 @@ def _columns() -> int | None:
 
 
 def _folded(text: str, begin: int) -> list[str]:
-    """Text in lines that fit from a column on, broken between words: a longer word stays whole."""
+    """Wrap a text into lines that fit into the terminal from the column ``begin`` on.
+
+    Lines are broken only between words.
+    """
     there = _columns()
     if there is None:
         return [text]

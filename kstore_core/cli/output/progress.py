@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar on a terminal, occasional lines elsewhere."""
+"""The display of progress on stderr, by a bar on a terminal and by occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ Progress = TypeVar("Progress")
 
 
 class UnfinishedError(KStoreError):
-    """An interrupt of a command that can be run again to continue."""
+    """The user has interrupted a command that continues its work when it is run again."""
 
 
 class Bar(NamedTuple):
-    """The text of one progress bar.
+    """The content of a progress bar.
 
     Attributes
     ----------
     name : str
-        The name of the bar; each name has one bar.
+        The name of the bar. Progress with another name is shown in another bar.
     done, total : int
+        The finished part of the work, and all of the work.
     line : str
-        The text for output that is no terminal.
+        The line that is printed if stderr is not a terminal.
     """
 
     name: str
@@ -43,7 +44,7 @@ class Bar(NamedTuple):
 
 @contextmanager
 def show_progress(bar: Callable[[Progress], Bar]) -> Iterator[Callable[[Progress], None]]:
-    """Return a listener that shows progress; ``bar`` converts a progress into a bar."""
+    """Yield a function that shows progress; ``bar`` converts its argument to a `Bar`."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lines(bar)
@@ -70,7 +71,7 @@ def show_progress(bar: Callable[[Progress], Bar]) -> Iterator[Callable[[Progress
 
 
 def lines(bar: Callable[[Progress], Bar]) -> Callable[[Progress], None]:
-    """Return a listener that prints a line every few seconds."""
+    """Return a function that prints a line of progress, but at most one every few seconds."""
     last = time.monotonic()
 
     def say(progress: Progress) -> None:

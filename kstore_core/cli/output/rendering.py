@@ -1,6 +1,7 @@
-"""Render bytes, values and times: escaped in text, exact in ``--json``.
+"""The rendering of bytes, values and times as text and as JSON.
 
-Bytes that are printable UTF-8 become a JSON string; other bytes become ``{"hex": "…"}``.
+Text is escaped, so that stored data cannot control the terminal. JSON is exact: bytes that are
+printable UTF-8 become a JSON string, and other bytes become ``{"hex": "…"}``.
 """
 
 from __future__ import annotations
@@ -67,8 +68,10 @@ def json_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[list[Any]]
 
 
 def json_text(document: Any) -> str:
-    """Return one line of JSON. It is ASCII only, so that it contains no control sequences for a
-    terminal."""
+    """Return a document as one line of JSON.
+
+    The line is ASCII, so it contains no control sequences for a terminal.
+    """
     return json.dumps(document, separators=(", ", ": "), allow_nan=False)
 
 
@@ -90,9 +93,9 @@ def format_headers(headers: Iterable[tuple[str, bytes | None]]) -> str:
 
 
 def format_time(milliseconds: int | None) -> str:
-    """Return a time as readable text in UTC, or in milliseconds if no calendar date can express it.
+    """Return a time as readable text in UTC, or in ms if it is outside the range of dates.
 
-    None becomes an empty text; -1 is Kafka's unknown time.
+    The text is empty for None, and "unknown" for -1, which is Kafka's unknown time.
     """
     if milliseconds is None:
         return ""
@@ -107,8 +110,10 @@ def format_time(milliseconds: int | None) -> str:
 
 
 def format_duration(milliseconds: int) -> str:
-    """Return a duration in the largest unit that gives a whole number, in the syntax of the
-    command-line options."""
+    """Return a duration as text, which the options of the command line accept.
+
+    Its unit is the largest unit that gives a whole number.
+    """
     for name, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
         if milliseconds and milliseconds % size == 0:
             return f"{milliseconds // size}{name}"

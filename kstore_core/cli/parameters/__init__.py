@@ -1,1 +1,1 @@
-"""Parameters of commands: values, options, paths, brokers, ranges of keys and times."""
+"""The types and options of command-line parameters, such as times, keys, paths and brokers."""

@@ -1,4 +1,4 @@
-"""A changelog in Kafka as an argument: ``kafka://host:port[,host:port][/topic]``."""
+"""The argument for a changelog in Kafka: ``kafka://host:port[,host:port][/topic]``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PORT_DIGITS, _LAST_PORT = 5, 65_535
 
 @dataclass(frozen=True)
 class Brokers:
-    """The location of a log in Kafka: bootstrap brokers, and the topic if given."""
+    """The location of a log in Kafka: the bootstrap brokers, and the topic or None."""
 
     servers: str
     topic: str | None
@@ -35,7 +35,7 @@ class Brokers:
 
 
 class _Log(click.ParamType["Path | Brokers"]):
-    """A directory, or brokers."""
+    """The parameter type of a changelog, which is a directory or a location in Kafka."""
 
     name = "log"
     _directory = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -51,7 +51,7 @@ class _Log(click.ParamType["Path | Brokers"]):
         for port in _PORT.findall(url["servers"]):
             if len(port) > _PORT_DIGITS or not 0 < int(port) <= _LAST_PORT:
                 self.fail(
-                    f"{value!r}: {port} is not a port; a port is 1 to {_LAST_PORT}", param, ctx
+                    f"{value!r}: {port} is not a port; a port must be 1 to {_LAST_PORT}", param, ctx
                 )
         return Brokers(url["servers"], url["topic"])
 
@@ -65,7 +65,7 @@ def client_settings(path: Path | None) -> dict[str, str]:
     Raises
     ------
     SpecError
-        A line has another form.
+        A line is neither a setting, nor a comment, nor empty.
     """
     settings: dict[str, str] = {}
     for number, line in enumerate(path.read_text("utf-8").splitlines() if path else (), 1):
@@ -73,7 +73,10 @@ def client_settings(path: Path | None) -> dict[str, str]:
         if not line.strip() or line.lstrip().startswith(("#", "!")):
             continue
         if not equals or not name.strip():
-            raise SpecError(f"{path}, line {number}: name=value is needed, or # and a comment")
+            raise SpecError(
+                f"{path}, line {number} is not a setting; a line must be name=value, or # and a "
+                "comment"
+            )
         settings[name.strip()] = value.strip()
     return settings
 
@@ -84,15 +87,17 @@ def open_topic(
     """Open the changelog of a store for reading; the caller must close it.
 
     If no topic is given, the topic is ``<application>-<store>-changelog``, where the application is
-    the directory above the state directory; else it is the only changelog topic of a store of this
-    name. The partition is that of the state directory, or the topic's only partition.
+    the name of the directory above the state directory. If this topic does not exist, there must be
+    a single topic that has the name of a changelog of the store. The name of the state directory
+    gives the partition. If it does not, the topic must have a single partition.
 
     Raises
     ------
     NotFoundError
-        There is no such topic, or more than one, or the topic may belong to another store.
+        The topic does not exist, there are several such topics, the topic may belong to another
+        store, or the partition is unknown.
     KStoreError
-        The brokers cannot be reached, or refuse.
+        The brokers cannot be reached, or refuse the request.
     """
     cluster = Cluster(brokers.servers, settings)
     consumer = cluster.consumer()
@@ -106,9 +111,8 @@ def open_topic(
     if partition is None:
         if there[topic] != 1:
             raise NotFoundError(
-                f"{path} is not named after a task, such as 0_3, so kstore cannot know "
-                f"which of the "
-                f"{there[topic]} partitions of {topic} is its changelog"
+                f"{path} is not named after a task, such as 0_3, so kstore cannot know which of "
+                f"the {there[topic]} partitions of {topic} belongs to {path}. Rename the directory"
             )
         partition = 0
     return KafkaChangelog(brokers.servers, topic, partition, settings=settings, read_only=True)
@@ -127,7 +131,7 @@ def _topic(brokers: Brokers, store: str, application: str, there: dict[str, int]
         names += f", which may also belong to the store {other!r}" if other else ""
         raise NotFoundError(
             f"there is no topic {wanted} at {brokers.servers}"
-            + (f", but {names}" if names else f", nor another one of a store {store!r}")
+            + (f", but {names}" if names else f", nor another changelog of a store {store!r}")
             + f"; name the topic: --from kafka://{brokers.servers}/TOPIC"
         )
     return found[0]

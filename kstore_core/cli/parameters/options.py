@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""The options and arguments that several commands have."""
 
 from __future__ import annotations
 
@@ -47,12 +47,14 @@ engine_option: Callable[[F], F] = click.option(
 
 
 def store_options(command: F) -> F:
-    """Options that describe a store and its serdes, for a directory without a spec."""
+    """Add the options that describe a store and its serdes to a command."""
     serde = click.Choice(sorted(BUILT_IN))
     for option in (
-        click.option("--value-serde", type=serde, help="The serde that reads the values."),
+        click.option("--value-serde", type=serde, help="The serde that decodes the values."),
         click.option(
-            "--key-serde", type=serde, help="The serde that reads the keys, and KEY as typed."
+            "--key-serde",
+            type=serde,
+            help="The serde that decodes the keys, and that converts keys on the command line.",
         ),
         spec_options,
         engine_option,
@@ -62,8 +64,10 @@ def store_options(command: F) -> F:
 
 
 def spec_options(command: F) -> F:
-    """Options that describe a store, for a directory without a stored spec. Every command that
-    takes ``--shape`` takes all of these options."""
+    """Add the options that describe a store to a command.
+
+    They are for a store without a stored spec. A command that has ``--shape`` has all of them.
+    """
     for option in (
         click.option(
             "--segment-interval",
@@ -83,7 +87,8 @@ def spec_options(command: F) -> F:
             "--retention",
             "retention_ms",
             type=DURATION,
-            help="The retention of a window or session store, or of a history, such as 60s or 30d.",
+            help="The retention of a window or session store, or of the history of a versioned "
+            "store, such as 60s or 30d.",
         ),
         click.option(
             "--history-retention",
@@ -114,7 +119,7 @@ def spec_options(command: F) -> F:
 
 
 def key_arguments(command: F) -> F:
-    """Return the arguments STORE and KEY, and the option that says how KEY is written."""
+    """Add the arguments PATH, STORE and KEY and the option ``--key-hex`` to a command."""
     for option in (
         click.option("--key-hex", is_flag=True, help="KEY is the stored bytes, in hex."),
         click.argument("key"),

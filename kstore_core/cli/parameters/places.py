@@ -1,4 +1,4 @@
-"""The state directories of PATH: itself, or the shards of a store that Spark wrote."""
+"""The state directories that PATH stands for: PATH, or the shards of a store that Spark wrote."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["Places", "is_root", "places", "refuse_shards"]
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """State directories.
+    """The state directories that a path stands for.
 
     Attributes
     ----------
     directories : list of Path
-        In the order of the shards; shards that nothing was written to are left out.
+        The state directories, in the order of the shards. Shards without any files are left out.
     version : int or None
         The partitioned store's version; None for a single state directory.
     key_serde : str or None
@@ -38,8 +38,10 @@ class Places:
     partitions: int = 1
 
     def by_key(self, key: str, *, is_hex: bool, key_serde: str | None) -> list[Path]:
-        """Return the directories, beginning with that of the shard in which Kafka's partitioner
-        puts the key."""
+        """Return the directories in the order in which they should be searched for a key.
+
+        The first directory is the shard to which Kafka's partitioner assigns the key.
+        """
         name = key_serde or self.key_serde
         if self.version is None or (name not in serdes.BUILT_IN and not is_hex):
             return self.directories
@@ -50,13 +52,14 @@ class Places:
 
 
 def places(path: Path) -> Places:
-    """Find the state directories at ``path``; for a store that Spark wrote, the directories of its
-    newest version.
+    """Return the state directories that ``path`` stands for.
+
+    For a store that Spark wrote, they are the shards of its newest version.
 
     Raises
     ------
     StateError
-        A manifest cannot be read, or a shard is not one complete directory.
+        A manifest cannot be read, or the files of a shard are in several directories.
     CorruptionError
         A file of a shard is missing, has another size, or is behind a symbolic link.
     """
@@ -69,9 +72,10 @@ def places(path: Path) -> Places:
     for shard in manifest.shards:
         if not shard.in_one_place:
             raise StateError(
-                f"shard {shard.shard} of {path} has files in earlier attempts, as appends on an "
-                "object store leave them, so it cannot be opened as one directory. Read it with "
-                "kstore_core.spark.read_store, or write it anew with write_store"
+                f"shard {shard.shard} of {path} has files in several directories, because a job "
+                "has appended to it on an object store, so it cannot be opened as one directory. "
+                "Read the store with kstore_core.spark.read_store, or write it anew with "
+                "write_store"
             )
     written = [shard for shard in manifest.shards if shard.path is not None]
     directories = []
@@ -93,15 +97,16 @@ def is_root(path: Path) -> bool:
 
 
 def refuse_shards(path: Path) -> None:
-    """Refuse a store that Spark wrote: its versions are never changed.
+    """Refuse a store that Spark wrote, because its versions must not be changed.
 
     Raises
     ------
     SpecError
+        The path, or a directory above it, is the root of such a store.
     """
     for place in (path, *path.resolve().parents):
         if is_root(place):
             raise SpecError(
-                f"{place} is a store that Spark wrote, whose versions are never changed; read it "
-                "and write it anew in the other format"
+                f"{place} is a store that Spark wrote, and kstore never changes a version of such "
+                "a store. Read the store, and write it anew"
             )

@@ -1,4 +1,4 @@
-"""Ranges of ``kstore dump``: keys and times, as typed."""
+"""The ranges of keys and times that the options of ``kstore dump`` describe."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Range"]
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A range of rows, inclusive at both ends; None leaves an end open.
+    """A range of rows, inclusive at both ends. An end that is None has no limit.
 
     Attributes
     ----------
@@ -25,12 +25,14 @@ class Range:
         The first and the last time of a window or session store; the first and the last key of any
         other store.
     key, key_from, key_to : str or None
-        One key, or a range of them.
+        A single key, or the first and the last key of a range.
     is_hex : bool
         True if the keys are typed as stored bytes, in hex.
     as_of : int or None
-        For a versioned store: the time at which the versions are valid, ms since the epoch.
+        For a versioned store, the time at which the versions were valid, in ms since the epoch;
+        None for the latest versions.
     reverse : bool
+        True to begin with the last row.
     """
 
     lo: str | None
@@ -43,12 +45,12 @@ class Range:
     reverse: bool
 
     def scan(self, reader: Reader) -> Any:
-        """Return a scan of these rows.
+        """Return a scan of the rows in this range.
 
         Raises
         ------
         click.UsageError
-            A text is not a key or a time, or the options contradict each other.
+            A text is not a key or not a time, or the options contradict each other.
         SpecError
             An option does not apply to a store of this shape.
         """
@@ -73,7 +75,8 @@ class Range:
         given = [pair for pair in pairs if pair != (None, None)]
         if len(given) > 1:
             raise click.UsageError(
-                "the keys are given twice; pass either --key, or --key-from and --key-to"
+                "several options give the range of keys; pass either --key, or --key-from and "
+                "--key-to"
             )
         return [
             None if end is None else key_bytes(end, reader.key, is_hex=self.is_hex)

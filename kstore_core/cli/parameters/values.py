@@ -1,4 +1,4 @@
-"""Values on the command line: durations, times, places and keys."""
+"""The types of values on the command line: durations, times, directories and keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class _Duration(click.ParamType[int]):
-    """A duration: a number and a unit; the default unit is milliseconds."""
+    """The parameter type of a duration: a number and a unit, which is milliseconds by default."""
 
     name = "duration"
 
@@ -33,7 +33,7 @@ class _Duration(click.ParamType[int]):
 
 
 class _Time(click.ParamType[int]):
-    """A time: milliseconds since the epoch, or ISO 8601 with an offset from UTC."""
+    """The parameter type of a time: ms since the epoch, or ISO 8601 with an offset from UTC."""
 
     name = "time"
 
@@ -57,19 +57,23 @@ class _Time(click.ParamType[int]):
             )
         if moment.tzinfo is None:
             self.fail(
-                f"{value!r} has no offset, so its instant is not known; add Z or +01:00", param, ctx
+                f"{value!r} has no offset from UTC, so its instant is unknown; add Z or +01:00",
+                param,
+                ctx,
             )
         return to_millis(moment)
 
 
 class _NewDirectory(click.Path):
-    """A directory that exists or will be made. An empty name is refused, because it would mean the
-    current directory."""
+    """The parameter type of a directory that exists or will be made.
+
+    An empty name is refused, because it would mean the current directory.
+    """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
             self.fail(
-                "an empty name is no directory; for the current directory, write .", param, ctx
+                "the name of the directory is empty; for the current directory, write .", param, ctx
             )
         return super().convert(value, param, ctx)
 
@@ -80,18 +84,19 @@ NEW_DIRECTORY = _NewDirectory(file_okay=False, path_type=Path)
 
 
 def check_order(earliest: int | None, latest: int | None) -> None:
-    """Refuse a first time that is after the last time.
+    """Check that the first time is not after the last time.
 
     Raises
     ------
     click.BadParameter
+        The first time is after the last time.
     """
     if earliest is not None and latest is not None and earliest > latest:
         raise click.BadParameter(f"--from {earliest} lies after --to {latest}", param_hint="--from")
 
 
 def key_bytes(text: str, serde: BuiltInSerde[Any], *, is_hex: bool) -> bytes:
-    """Return the stored bytes of a typed key.
+    """Convert a key from the command line to the bytes that the store contains.
 
     Raises
     ------

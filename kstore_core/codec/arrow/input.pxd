@@ -68,7 +68,7 @@ cdef struct HeaderLists:
 
 
 cdef class Column:
-    """An imported Arrow array. The array is not freed before this object is."""
+    """An imported Arrow array, which is not freed before this object is freed."""
 
     cdef object _capsules
     cdef const ArrowSchema *schema

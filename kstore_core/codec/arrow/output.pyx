@@ -106,7 +106,7 @@ cdef int allocate_texts(TextsOut *out, int64_t length, int64_t size, bint wide) 
     memset(out, 0, sizeof(TextsOut))
     if size > INT32_MAX and not wide:
         raise OverflowError(
-            f"a binary or string column cannot contain {size} bytes, but at most 2**31 - 1; pass "
+            f"a binary or string column cannot contain {size} bytes; the limit is 2**31 - 1. Pass "
             "the values as large_binary, or the column in smaller chunks"
         )
     out.length, out.wide = length, wide
@@ -134,7 +134,7 @@ cdef int allocate_lists(
     memset(out, 0, sizeof(ListsOut))
     if headers > INT32_MAX:
         raise OverflowError(
-            f"a list column cannot contain {headers} headers, but at most 2**31 - 1; pass the "
+            f"a list column cannot contain {headers} headers; the limit is 2**31 - 1. Pass the "
             "column in smaller chunks"
         )
     out.length = length
@@ -172,7 +172,7 @@ cdef void free_lists(ListsOut *out) noexcept:
 cdef int fill_schema(
     ArrowSchema *schema, const char *format, const char *name, int64_t n_children
 ) except -1:
-    """Make a schema with empty children. `format` and `name` are never freed: pass literals."""
+    """Make a schema with empty children. `format` and `name` must be literals."""
     cdef int64_t i
     memset(schema, 0, sizeof(ArrowSchema))
     schema.format, schema.name = format, name

@@ -41,8 +41,8 @@ cdef class Prefix:
     least_bytes : int
         The minimum size of a value in the older format; a shorter value raises `FormatError`.
     index_at : int
-        The position in a key of the byte that is 01 in an index row. The value of an index row is
-        not changed. -1 if the store has no index rows.
+        The position of the byte in a key that is 01 in an index row and 00 in any other row. The
+        value of an index row is not changed. -1 if the store has no index rows.
     """
 
     cdef bytes prefix
@@ -100,7 +100,8 @@ def versioned_to_headers(bytes key not None, bytes value not None):
         the key.
     """
     if len(key) < SEGMENT_BYTES:
-        raise unreadable(key, f"a versioned key has at least {SEGMENT_BYTES} bytes", None)
+        reason = f"the key has {len(key)} bytes, not at least {SEGMENT_BYTES} bytes"
+        raise unreadable(key, reason, None)
     if not key.startswith(LATEST_PREFIX):
         try:
             return row_with_headers(value)

@@ -18,7 +18,7 @@ from kstore_core.codec.primitives.wire cimport (
 
 
 cdef bytes prefixed(object buf, Py_ssize_t zeros, Py_ssize_t ones):
-    """Return `buf` after `zeros` bytes 00 and `ones` bytes ff."""
+    """Return `zeros` bytes 00, then `ones` bytes ff, and then `buf`."""
     cdef View view
     cdef bytes row
     open_view(buf, &view)
@@ -181,7 +181,7 @@ def raw_timestamp(buf):
 
 
 def has_empty_headers(buf):
-    """Return True if the first byte of a stored value with headers is 00: the headers are empty."""
+    """Return True if the headers of a stored value are empty, so that its first byte is 00."""
     cdef View view
     open_view(buf, &view)
     try:

@@ -66,7 +66,7 @@ cdef class Headers:
 
     @property
     def read_only(self):
-        """bool: True if the headers cannot be changed. `copy` returns headers that can."""
+        """bool: True if the headers cannot be changed. Call `copy` to get changeable headers."""
         return self._read_only
 
     def add(self, key, value):

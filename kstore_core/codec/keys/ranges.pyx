@@ -46,7 +46,9 @@ cdef class KeyLayout:
         return f"KeyLayout(session={self.session}, prefix={self.prefix})"
 
     def segment_time(self, bytes row not None):
-        """Return the time (ms) that determines a row's segment: a window's start, a session's end.
+        """Return the time (ms) by which a row is assigned to a segment.
+
+        It is the start of a window or the end of a session.
 
         Raises
         ------
@@ -157,8 +159,7 @@ cdef KeyFilter one_key(
 
 
 cdef int compared(const Parts *parts, bytes key) noexcept:
-    """Return a number below, equal to or above 0 if the row's key is less than, equal to or greater
-    than `key`."""
+    """Compare the key of a row with `key`. Return a negative number, 0 or a positive number."""
     cdef Py_ssize_t size = PyBytes_GET_SIZE(key)
     cdef Py_ssize_t shared = min(size, parts.key_size)
     cdef int order = memcmp(parts.key, PyBytes_AS_STRING(key), shared) if shared else 0

@@ -68,9 +68,9 @@ cdef class RowPairs:
         )
 
     cdef bytes _turned(self, bytes row, int prefix, Py_ssize_t first, Py_ssize_t second):
-        """Return `row` with the first byte `prefix` and with the next two parts swapped.
+        """Return `row` with the first byte `prefix`, and with the two parts after it swapped.
 
-        The parts are `first` and `second` bytes long.
+        The first part has `first` bytes, and the second part has `second` bytes.
         """
         cdef Py_ssize_t size = PyBytes_GET_SIZE(row)
         cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(row) + 1
@@ -83,7 +83,9 @@ cdef class RowPairs:
         return other
 
     def segment_time(self, bytes row not None):
-        """Return the time (ms) that determines a row's segment: a window's start, a session's end.
+        """Return the time (ms) by which a row is assigned to a segment.
+
+        It is the start of a window or the end of a session.
 
         Raises
         ------

@@ -172,8 +172,9 @@ def latest_records(columns, *, by_timestamp=False):
 def records_in_time(columns, stream_time, retention_ms):
     """Return the records that were not too late when they arrived.
 
-    Stream time is the greatest timestamp of all records up to and including the current record. A
-    record is too late if its timestamp is less than stream time minus `retention_ms`.
+    When a record arrives, stream time is the greatest of `stream_time` and the timestamps of all
+    records up to and including this record. The record is too late if its timestamp is less than
+    stream time minus `retention_ms`.
 
     Parameters
     ----------
@@ -246,7 +247,8 @@ def split_by_key(columns, count, seed):
 cdef uint64_t hash_of(const Slot *slot, uint64_t hashed) noexcept nogil:
     """Return the FNV-1a hash of a key with its high bits mixed in.
 
-    murmur2 would be unsuitable: it chose the Kafka partition, so it correlates for all these keys.
+    The hash cannot be murmur2: Kafka chooses the partition by murmur2, so the murmur2 hashes of the
+    keys in one partition are not evenly distributed.
     """
     cdef Py_ssize_t i
     for i in range(slot.key_size):

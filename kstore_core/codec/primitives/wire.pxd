@@ -192,7 +192,7 @@ cdef inline Fault read_size(Reader *reader, int32_t least, Py_ssize_t *size) noe
 # ---------------------------------------------------------------- headers
 
 cdef inline Fault read_count(Reader *reader, int32_t *count) noexcept nogil:
-    """Read the number of headers. It is at most half the remaining bytes, as a header has two."""
+    """Read the number of headers. Check that the remaining bytes can contain so many headers."""
     cdef const uint8_t *field = reader.here
     cdef Fault fault = read_varint(reader, count)
     if fault != SOUND:

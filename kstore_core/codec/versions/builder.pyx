@@ -190,9 +190,10 @@ def build_version_rows(keys, timestamps, values, *, segment_interval_ms, first_l
 
     The rows are equal, byte for byte, to the rows of a store after the same puts in order of time.
     The last version of a key is in its latest row, unless that version is a delete. Every earlier
-    version is in the segment to which the end of its validity belongs. A delete after a version is
-    a tombstone inside a segment row. A delete before which the key has no version is a degenerate
-    row, which contains only a tombstone. Versions in expired segments are left out.
+    version is in the segment to which the end of its validity belongs. A delete between two
+    versions of a segment row is a tombstone in that row. If a key is deleted while it has no valid
+    version, and the segment has no row for the key, the delete becomes a degenerate row, which
+    contains only a tombstone. Versions in expired segments are left out.
 
     Parameters
     ----------

@@ -104,7 +104,7 @@ cdef inline void append(
 
 
 cdef inline void delete_nothing(Plan *plan, int64_t segment, int64_t timestamp) noexcept nogil:
-    """Add the tombstone of a delete before which the key has no valid version."""
+    """Add the tombstone for a delete of a key that has no valid version."""
     cdef Planned *row = row_in(plan, segment)
     if row is NULL:
         new_planned(plan, segment, timestamp)

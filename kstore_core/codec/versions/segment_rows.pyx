@@ -52,9 +52,9 @@ def new_row(value, valid_from, valid_to):
 
 
 def degenerate_row(timestamp):
-    """Return the row of a delete before which the key has no version.
+    """Return a row that contains only a tombstone, which is valid for no time.
 
-    The row has 28 bytes. It contains a single tombstone, which is valid for no time.
+    It represents the delete of a key that has no valid version. The row has 28 bytes.
     """
     return new_row(None, timestamp, timestamp)
 

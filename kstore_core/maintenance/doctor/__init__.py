@@ -1,4 +1,4 @@
-"""Diagnose a state directory and advise a remedy for each finding: docs/verify.md."""
+"""The diagnosis of a state directory, with a remedy for each finding; see docs/verify.md."""
 
 from kstore_core.maintenance.doctor.examining import examine
 from kstore_core.maintenance.doctor.quarantine import SetAside, set_aside

@@ -1,4 +1,7 @@
-"""Checks that open no store: locks, leftovers, disk, permissions, names, file descriptors."""
+"""Checks of a state directory that open no store.
+
+They examine locks, leftover files, disk space, permissions, segment names and file descriptors.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ __all__ = ["at", "disk", "files_of", "leftovers", "limits", "lock_file", "locks"
 _LEAST_FREE_SHARE = 0.05
 _LEAST_FREE_BYTES = 1 << 30
 _DESCRIPTORS_PER_DATABASE = 8
-"""An estimate."""
+"""An estimate of the file descriptors that one open database needs."""
 
 _SCRATCH = re.compile(r"kstore-(read|verify)-[a-z0-9_]{8}")
 _NAMED = 3
@@ -40,24 +43,25 @@ _LEGACY = re.compile(r"[:-][0-9]+")
 def at(
     severity: Severity, what: str, why: str, remedy: str = "", store: str = "", segment: str = ""
 ) -> Finding:
-    """Return a finding about a store, or about the whole directory."""
+    """Return a finding about a store, or about the whole directory if ``store`` is empty."""
     return Finding(severity, what, why, Place(store, segment or None), remedy)
 
 
 def _quote(path: Path) -> str:
-    """Quote a path for a shell, so that a remedy can be run as it is printed."""
+    """Quote a path for a shell, so that the user can paste the printed command."""
     return shlex.quote(str(path))
 
 
 def remove(*entries: Path) -> str:
-    """Return the command that removes files and directories."""
+    """Return the shell command that removes these files and directories."""
     return f"rm -r {' '.join(map(_quote, entries))}"
 
 
 def files_of(engine: Engine, root: Path, store: str) -> Path | None:
-    """Return the directory of a store's files; None if there is none, or the files are elsewhere.
+    """Return the directory that contains the files of this store and of no other store.
 
-    The directory of all stores of an engine does not count, nor does a quarantined store.
+    Return None if ``root`` has no such directory. The shared directory of an engine does not count,
+    nor does the directory into which a quarantined store was moved.
     """
     alone, parent = root / engine.name / store, root / store
     if alone.is_dir():
@@ -70,12 +74,15 @@ def files_of(engine: Engine, root: Path, store: str) -> Path | None:
 
 
 def locks(root: Path) -> Iterator[Finding]:
-    """Report processes that have the directory open, and a writer that was killed."""
+    """Report processes that have the directory open for writing, and a writer that was killed."""
     lock = root / LOCK_FILE
     if lock.is_dir():
         why = f"{lock} is a directory, so no process can open {root} for writing"
         moved = lock.with_name(f"{LOCK_FILE}.moved")
-        remedy = f"move it away; the next writer makes it: mv {_quote(lock)} {_quote(moved)}"
+        remedy = (
+            "move the directory away, so that the next writer can make a lock file: "
+            f"mv {_quote(lock)} {_quote(moved)}"
+        )
         yield at("finding", "lock", why, remedy)
     names = (".lock", LOCK_FILE)
     databases = [file for file in below(root) if file.name in ("LOCK", "data.mdb")]
@@ -93,7 +100,7 @@ def locks(root: Path) -> Iterator[Finding]:
             "note",
             "lock",
             f"{LOCK_FILE} names process {pid}, which was killed before it closed the directory. No "
-            "action is needed: the next writer takes the lock",
+            "action is needed, because the next writer takes the lock",
         )
 
 
@@ -104,14 +111,14 @@ def lock_file(root: Path, engine: Engine) -> Iterator[Finding]:
         fault = f"names the engine {recorded!r}"
     if fault is not None and not (root / LOCK_FILE).is_dir():  # `locks` reports a directory
         why = (
-            f"{LOCK_FILE} {fault}; the stores are those of the engine {engine.name!r}. No action "
-            "is needed: the next writer replaces the file"
+            f"{LOCK_FILE} {fault}, but the stores belong to the engine {engine.name!r}. No action "
+            "is needed, because the next writer replaces the file"
         )
         yield at("note", "lock file", why)
 
 
 def leftovers(root: Path) -> Iterator[Finding]:
-    """Report files of interrupted work, but not files of a live writer."""
+    """Report the files that interrupted work has left. Files of a live writer are not reported."""
     yield from _migrations(root)
     if not holders([root / LOCK_FILE]):
         yield from _of_writers(root)
@@ -124,18 +131,20 @@ def leftovers(root: Path) -> Iterator[Finding]:
             yield at(
                 "note",
                 "legacy",
-                f"{entry} has offsets of Kafka Streams before 4.3, which kstore does not read: "
-                "stores without offsets are restored from the start",
+                f"{entry} has offsets in a format of Kafka Streams before 4.3, and kstore does not "
+                "read the file. A store without stored offsets is restored from the start of its "
+                "changelog",
             )
         elif name.endswith(".position") and entry.is_file():
-            yield at("note", "legacy", f"{entry} has positions of an older Kafka Streams")
+            why = f"{entry} has the position of a store in a format of older Kafka Streams versions"
+            yield at("note", "legacy", f"{why}; kstore does not read the file")
     yield from _scratch()
 
 
 def _of_writers(root: Path) -> Iterator[Finding]:
     for pattern, what in (
-        (".kstore-dropped~", "has expired segments of an interrupted deletion"),
-        (".kstore-restore-*", "is the spill of an interrupted restore"),
+        (".kstore-dropped~", "has expired segments whose deletion was interrupted"),
+        (".kstore-restore-*", "has rows that an interrupted restore spilled to disk"),
         ("lmdb/~*", "is an unfinished LMDB environment"),
     ):
         for entry in sorted(root.glob(pattern)):
@@ -143,7 +152,7 @@ def _of_writers(root: Path) -> Iterator[Finding]:
 
 
 def _scratch() -> Iterator[Finding]:
-    """Report scratch directories of killed readers, of any state directory."""
+    """Report the temporary directories that killed readers of any state directory left."""
     temporary = Path(tempfile.gettempdir()).resolve()
     used = {folder for file in open_files() for folder in (file, *file.parents)}
     left = [
@@ -152,7 +161,7 @@ def _scratch() -> Iterator[Finding]:
         if _SCRATCH.fullmatch(entry.name) and entry not in used
     ]
     if left:
-        why = f"{len(left)} directories in {temporary} belong to readers that were killed"
+        why = f"{len(left)} directories in {temporary} were left by readers that were killed"
         yield at("note", "leftover", why, remove(*left[:_NAMED]) + " …" * (len(left) > _NAMED))
 
 
@@ -168,36 +177,45 @@ def _migrations(root: Path) -> Iterator[Finding]:
         yield at("finding", "migration", why, command("migrate", root, plan.stores[0]))
     elif old.is_dir():
         for entry in sorted(old.iterdir()):
-            why = f"{entry} is the store before its migration"
+            why = f"{entry} has the files that the store had before its migration"
             drop = command("migrate", root, entry.name, options="--drop-old")
-            yield at("note", "migration", why, f"when it is no longer needed: {drop}", entry.name)
+            remedy = f"when you no longer need these files, delete them with: {drop}"
+            yield at("note", "migration", why, remedy, entry.name)
 
 
 def disk(root: Path) -> Iterator[Finding]:
-    """Report full disks of the stores and of the copies of readers."""
+    """Report if the disk of the state directory or of the temporary directory is nearly full.
+
+    Readers copy files to the temporary directory.
+    """
     temporary = Path(tempfile.gettempdir())
     for directory, use in {root: "the stores", temporary: "the copies of readers"}.items():
         usage = shutil.disk_usage(directory)
         if usage.free < min(usage.total * _LEAST_FREE_SHARE, _LEAST_FREE_BYTES):
             mib = usage.free // (1 << 20)
-            why = f"{directory} has {mib} MiB left of {usage.total // (1 << 20)} for {use}"
-            yield at("finding", "disk", why, "free space, or a commit fails with StorageFullError")
+            why = (
+                f"the disk of {directory} has only {mib} MiB free of "
+                f"{usage.total // (1 << 20)} MiB; the directory has {use}"
+            )
+            remedy = "free some space; on a full disk a commit raises StorageFullError"
+            yield at("finding", "disk", why, remedy)
 
 
 def permissions(root: Path) -> Iterator[Finding]:
-    """Report directories that cannot be read or written."""
+    """Report the directories that the user of this process may not read or may not write."""
     if os.statvfs(root).f_flag & os.ST_RDONLY:
         why = f"{root} is mounted read-only"
-        yield at("finding", "permissions", why, "mount it read-write to write to it")
+        yield at("finding", "permissions", why, "mount it read-write before a writer opens it")
         return
     for directory in (root, *(path for path in below(root) if path.is_dir())):
         if not os.access(directory, os.R_OK | os.W_OK | os.X_OK) and lexists(directory):
-            why = f"{directory} cannot be read and written by user {os.geteuid()}"
-            yield at("finding", "permissions", why, f"chown or chmod {_quote(directory)}")
+            why = f"the user {os.geteuid()} may not both read and write {directory}"
+            remedy = f"change its owner with chown or its mode with chmod: {_quote(directory)}"
+            yield at("finding", "permissions", why, remedy)
 
 
 def limits(engine: Engine, root: Path, store: str) -> Iterator[Finding]:
-    """Report legacy names of segments, and too few file descriptors."""
+    """Report segments with legacy names, and a limit of open files that is too low."""
     if store not in engine.parents(root):
         return
     segments = engine.children(root, store)
@@ -205,13 +223,13 @@ def limits(engine: Engine, root: Path, store: str) -> Iterator[Finding]:
         rest = name.removeprefix(store)
         if rest != name and _LEGACY.fullmatch(rest):
             today = name_of(store, 0)[:-1] + "<start>"
-            why = f"{name!r} is a segment name of older Kafka Streams versions, now {today}"
-            yield at("note", "legacy", f"{why}; the next writer renames it", "", store)
+            why = f"the segment {name!r} has a name in the form of older Kafka Streams versions"
+            yield at("note", "legacy", f"{why}; the next writer renames it to {today}", "", store)
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     wanted = _DESCRIPTORS_PER_DATABASE * min(len(segments), 64)
     if allowed != resource.RLIM_INFINITY and wanted > allowed // 2 and max_open() < len(segments):
         why = (
-            f"the store has {len(segments)} segments, and ulimit -n is {allowed}, so only "
-            f"{max_open()} of them are open at a time"
+            f"the store has {len(segments)} segments, but ulimit -n is {allowed}, so at most "
+            f"{max_open()} segments can be open at a time"
         )
-        yield at("finding", "file descriptors", why, "raise ulimit -n", store)
+        yield at("finding", "file descriptors", why, "raise the limit with ulimit -n", store)

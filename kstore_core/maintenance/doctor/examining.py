@@ -1,4 +1,4 @@
-"""The examination of a state directory and its environment, read-only."""
+"""The examination of a state directory and its environment; it changes nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from kstore_core.state import open_state
 __all__ = ["examine"]
 
 _CORRUPT = 4
-_ALLOW = "chown or chmod it, or run as a user with read access"
+_ALLOW = "change the owner or the mode of the files, or run kstore as a user who may read them"
 
 
 def examine(
@@ -48,9 +48,9 @@ def examine(
     options: Mapping[str, Any] | None = None,
     changelog: str | os.PathLike[str] | None = None,
 ) -> Verified:
-    """Examine a state directory and its stores, without a change.
+    """Examine a state directory and its stores; change nothing.
 
-    Rows are not read; :func:`kstore_core.maintenance.verify.verify` reads them.
+    The examination reads no rows. :func:`kstore_core.maintenance.verify.verify` reads them.
 
     Parameters
     ----------
@@ -58,23 +58,24 @@ def examine(
     engine, options
         As in :func:`kstore_core.open_state`.
     changelog : path-like, optional
-        The directory of the stores' changelogs in files. The ends of the logs are checked, too.
+        The directory of the stores' changelogs in files. If it is given, the ends of the logs are
+        checked, too.
 
     Returns
     -------
     Verified
-        Its findings, each with the next command.
+        The findings. A finding that needs an action has a remedy.
 
     Raises
     ------
     StateError
-        There is no such directory.
+        The state directory or the directory of the changelogs does not exist.
     """
     root = Path(path).resolve()
     if not root.is_dir():
-        raise StateError(f"no state directory at {root}")
+        raise StateError(f"there is no state directory at {root}")
     if changelog is not None and not Path(changelog).is_dir():
-        raise StateError(f"no directory of changelogs at {changelog}")
+        raise StateError(f"there is no directory of changelogs at {changelog}")
     found = Verified()
     for look in (locks, leftovers, disk, permissions):
         found.findings += look(root)
@@ -82,11 +83,16 @@ def examine(
         with open_state(root, engine=engine, options=options, read_only=True) as state:
             made = state.engine
     except SpecError as error:
-        remedy = "name it with --engine" if engine is None else "look again without --engine"
+        remedy = (
+            "name the engine with --engine"
+            if engine is None
+            else "run the command again without --engine"
+        )
         found.findings.append(at("finding", "engine", str(error), remedy))
         return found
     except (EngineUnavailableError, UnknownEngineError) as error:
-        found.findings.append(at("finding", "engine", str(error), "kstore engines"))
+        remedy = "list the installed engines with: kstore engines"
+        found.findings.append(at("finding", "engine", str(error), remedy))
         return found
     before = len(found.findings)
     try:
@@ -100,12 +106,12 @@ def examine(
 
 
 def _stores(engine: Engine, root: Path, logs: Path | None) -> Iterator[Finding]:
-    """Check the stores' files, their records, and their changelogs, in this order."""
+    """Check the files of the stores, then their metadata, then their changelogs."""
     in_segments = engine.parents(root)
     stores = sorted(filter(is_name, {*engine.stores(root), *in_segments}))
-    lost = sorted(_without_database(engine, root) - {*stores})
+    lost = sorted(_store_folders(engine, root) - {*stores})
     for store in lost:
-        why = "the directory of the store has files and no database"
+        why = "the directory of the store has files, but they are not a database"
         yield at("corrupt", "files", why, _quarantine_command(root, store), store)
     damaged = set()
     for store in stores:
@@ -141,8 +147,8 @@ def _files(engine: Engine, root: Path, store: str, segment: str | None) -> Itera
             yield at("corrupt", "files", str(error), aside, *place)
 
 
-def _without_database(engine: Engine, root: Path) -> set[str]:
-    """Return the directories of stores that have files and no database."""
+def _store_folders(engine: Engine, root: Path) -> set[str]:
+    """Return the names of all store directories that are not empty, even without a database."""
     folder = root / engine.name
     if not folder.is_dir():
         return set()

@@ -1,4 +1,4 @@
-"""Processes that hold locks on files of a state directory, from /proc."""
+"""The processes that hold locks on files of a state directory, as ``/proc`` lists them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ _PROCESSES = Path("/proc")
 
 
 class Holder(NamedTuple):
-    """A process that has a file locked.
+    """A process that holds a lock on a file.
 
     Attributes
     ----------
     file : Path
+        The locked file.
     pid : int
-        0 if unknown, as for a process of another container.
+        The id of the process; 0 if unknown, for example if it runs in another container.
     command : str
-        Its name; empty if unknown.
+        The name of the process; empty if unknown.
     """
 
     file: Path
@@ -32,12 +33,15 @@ class Holder(NamedTuple):
 
     def __str__(self) -> str:
         if not self.pid:
-            return "a process that is not visible from here"
+            return "a process that this machine or container does not show"
         return f"process {self.pid}" + (f" ({self.command})" if self.command else "")
 
 
 def holders(files: Iterable[Path]) -> list[Holder]:
-    """Return the processes with locks on these files; none if ``/proc/locks`` is missing."""
+    """Return the processes that hold locks on these files.
+
+    The list is empty if ``/proc/locks`` cannot be read.
+    """
     known = {}
     for file in files:
         with suppress(OSError):
@@ -50,7 +54,8 @@ def holders(files: Iterable[Path]) -> list[Holder]:
         return []
     found = []
     for line in lines:
-        # "1: POSIX  ADVISORY  WRITE 4711 fe:00:262158 0 EOF"; a waiting one has "->" second
+        # A line is "1: POSIX  ADVISORY  WRITE 4711 fe:00:262158 0 EOF". A process that waits for a
+        # lock has "->" as its second field.
         fields = line.split()
         if len(fields) >= 8 and fields[1] != "->" and fields[5] in known:
             pid = max(int(fields[4]), 0)
@@ -77,7 +82,11 @@ def _command(pid: int) -> str:
 
 
 def below(root: Path) -> Iterator[Path]:
-    """Files and directories below ``root``; a writer may delete some of them meanwhile."""
-    for folder, directories, files in os.walk(root):  # unlike rglob it skips deleted directories
+    """Yield all files and directories below ``root``.
+
+    A writer may delete a file or directory before the caller uses its path.
+    """
+    # Unlike Path.rglob, os.walk skips a directory that a writer has just deleted.
+    for folder, directories, files in os.walk(root):
         for name in (*directories, *files):
             yield Path(folder, name)

@@ -1,4 +1,4 @@
-"""Checks of changelogs in files: their ends, and the bytes that were cut off them."""
+"""Checks of the ends of changelogs in files, and of the bytes that writers have cut off them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ __all__ = ["in_logs"]
 
 
 def in_logs(root: Path, logs: Path, stores: Mapping[str, Survey]) -> Iterator[Finding]:
-    """Report logs that end before their stores, and bytes that were cut off; no record is read.
+    """Report logs that lack records of their stores, and bytes that were cut off a log.
+
+    The check reads only the last file of each log.
 
     Parameters
     ----------
     root : Path
         The state directory.
     logs : Path
-        The directory of the changelogs, or a log.
+        The directory of the changelogs, or the directory of a single log.
     stores : mapping
         The survey of each store.
     """
@@ -37,7 +39,8 @@ def in_logs(root: Path, logs: Path, stores: Mapping[str, Survey]) -> Iterator[Fi
         if left := cuts(log):
             size = sum(cut.stat().st_size for cut in left)
             why = (
-                f"{size} bytes of an interrupted write were cut off {log}, into "
+                f"{size} bytes of an interrupted write were cut off {log} and moved to "
                 f"{', '.join(cut.name for cut in left)}; no reader uses them"
             )
-            yield at("note", "leftover", why, f"when they are not needed: {remove(*left)}", store)
+            remedy = f"when you no longer need these files, delete them with: {remove(*left)}"
+            yield at("note", "leftover", why, remedy, store)

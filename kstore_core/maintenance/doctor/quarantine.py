@@ -1,4 +1,7 @@
-"""Quarantine a damaged store: rename it, never delete it, so that it can be restored."""
+"""The quarantine of a damaged store: its directory is renamed, so that the store can be restored.
+
+Files are never deleted.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from kstore_core.system.lock import DirectoryLock, recorded_engine
 __all__ = ["SetAside", "set_aside"]
 
 _MAKING = ".kstore-set-aside~"
-"""This is no valid name of a store."""
+"""The name of an unfinished target directory. No store can have this name."""
 
 
 class SetAside(NamedTuple):
@@ -32,7 +35,7 @@ class SetAside(NamedTuple):
     ----------
     store : str
     path : Path
-        A state directory with the unchanged files of the store.
+        The new state directory, which has the unchanged files of the store.
     spec : StoredSpec or None
         The stored spec, if it can still be read.
     """
@@ -51,7 +54,8 @@ def set_aside(
 ) -> SetAside:
     """Move the files of a store into a new state directory, ``<path>/<store>.set-aside-<n>/``.
 
-    The files are renamed, not copied. The store is then missing, and can be restored.
+    The files are renamed, not copied. Afterwards the state directory ``path`` does not have the
+    store, so the store can be restored there.
 
     Parameters
     ----------
@@ -64,13 +68,13 @@ def set_aside(
     Raises
     ------
     EngineLockedError
-        A process has the directory or a file of the store open.
+        A process has locked the state directory or a file of the store.
     StateError
-        There is no such directory or store.
+        The state directory or the store does not exist.
     UnsupportedError
-        The engine does not store each store in a directory of its own.
+        The engine does not keep the store in a separate directory.
     InconsistentStateError
-        An interrupted migration of the store is unfinished.
+        A migration of the store was interrupted and is unfinished.
     """
     check_name(store)
     with open_state(path, engine=engine, options=options, read_only=True) as state:
@@ -80,8 +84,8 @@ def set_aside(
         known = [*made.stores(root), *made.parents(root)]
         if store in known:
             raise UnsupportedError(
-                f"the engine {made.name!r} has no directory for the store {store!r} alone, so the "
-                "store cannot be set aside by renaming a directory"
+                f"the engine {made.name!r} does not keep the store {store!r} in a separate "
+                f"directory in {root}, so the store cannot be set aside by renaming a directory"
             )
         raise StateError(f"{root} has no store {store!r}; it has: {', '.join(known) or 'none'}")
     check_not_moving(root, store)
@@ -93,7 +97,7 @@ def set_aside(
         if held:
             raise EngineLockedError(
                 f"{held[0].file} is locked by {held[0]}, so the store {store!r} cannot be set "
-                "aside; close the store there",
+                "aside; close the store in that process first",
                 pid=held[0].pid or None,
             )
         target = _free(root, store)
@@ -109,7 +113,10 @@ def set_aside(
 
 
 def _make(target: Path, engine: str) -> None:
-    """Make a state directory that records its engine; an empty one would count as new."""
+    """Make a state directory with a lock file, which names the engine.
+
+    Without the lock file kstore would take the directory for a new one.
+    """
     making = target.with_name(_MAKING)
     making.mkdir(exist_ok=True)
     DirectoryLock(making, engine).release()
@@ -117,7 +124,7 @@ def _make(target: Path, engine: str) -> None:
 
 
 def _free(root: Path, store: str) -> Path:
-    """Return the first free path."""
+    """Return the path ``<store>.set-aside-<n>`` with the lowest unused number."""
     for number in itertools.count(1):
         target = root / f"{store}.set-aside-{number}"
         if not os.path.lexists(target):

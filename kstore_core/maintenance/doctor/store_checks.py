@@ -1,4 +1,7 @@
-"""Checks of the stored records, which a subprocess reads, because damage may end it."""
+"""Checks of the metadata of stores.
+
+A subprocess reads the metadata, because damaged data may crash the process that reads it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ _PATIENCE_S = 120.0
 def surveys(
     engine: Engine, root: Path, stores: Iterable[str]
 ) -> Iterator[tuple[str, Survey | None, list[Finding]]]:
-    """Yield each store with its survey and its findings; None if the read ended the subprocess."""
+    """Yield the name of each store, its survey, and its findings.
+
+    The survey is None if the subprocess crashed or could not read the metadata.
+    """
     with ExitStack() as stack:
         child: Child | None = None
         for store in stores:
@@ -35,7 +41,7 @@ def surveys(
                 found = child.do(Unit("survey", store), partial(_add_finding, findings))
             except DiedError as error:
                 child = None
-                why = f"the engine died reading it: {error}"
+                why = f"the engine died while it read the store: {error}"
                 remedy = f"list the damage with: {command('verify', root, store)}"
                 yield store, None, [at("corrupt", "died", why, remedy, store)]
             else:
@@ -48,7 +54,7 @@ def _add_finding(findings: list[Finding], name: str, content: Finding) -> None:
 
 
 def in_stores(root: Path, surveyed: Mapping[str, Survey]) -> Iterator[Finding]:
-    """Report missing specs, unfinished upgrades, and offsets that lag."""
+    """Report missing specs, unfinished upgrades, and stores whose offsets differ."""
     for store, found in surveyed.items():
         verify = f"list the damage with: {command('verify', root, store)}"
         if not found.read:
@@ -58,8 +64,8 @@ def in_stores(root: Path, surveyed: Mapping[str, Survey]) -> Iterator[Finding]:
             yield at(
                 "note",
                 "spec",
-                "the store has no readable spec: Kafka Streams wrote it, or the spec is damaged. "
-                "Give the spec when you open the store",
+                "the store has no readable spec, because Kafka Streams wrote the store or the spec "
+                "is damaged. Pass the spec when you open the store",
                 "",
                 store,
             )
@@ -73,7 +79,7 @@ def in_stores(root: Path, surveyed: Mapping[str, Survey]) -> Iterator[Finding]:
 def differing_offsets(
     root: Path, offsets: Mapping[str, Mapping[Partition, int]]
 ) -> Iterator[Finding]:
-    """Report stores with lower offsets than other stores, or without offsets."""
+    """Report stores that have lower offsets than other stores, and stores without offsets."""
     known = {partition for found in offsets.values() for partition in found}
     for topic, partition in sorted(known):
         reached = {
@@ -84,18 +90,18 @@ def differing_offsets(
         behind = [store for store, offset in reached.items() if offset < max(reached.values())]
         if behind:
             why = (
-                f"{topic}-{partition} is contained up to "
-                + ", ".join(f"{offset} by {store}" for store, offset in sorted(reached.items()))
-                + f": a replay begins after {min(reached.values())}"
+                f"the stores contain {topic}-{partition} up to different offsets ("
+                + ", ".join(f"{store} up to {offset}" for store, offset in sorted(reached.items()))
+                + f"), so a replay begins after offset {min(reached.values())}"
             )
             yield at("note", "offsets", why, "", behind[0])
     silent = sorted(store for store, found in offsets.items() if not found)
     if known and silent:
-        why = f"{', '.join(silent)} has no offsets, so a replay begins at the start"
+        why = f"{', '.join(silent)} has no offsets, so a replay begins at the start of the input"
         yield at(
             "finding",
             "offsets",
             why,
-            f"restore or commit it; see: {command('inspect', root)}",
+            f"restore the store or commit it; list the offsets with: {command('inspect', root)}",
             silent[0],
         )

@@ -1,4 +1,4 @@
-"""A check for files of a newer RocksDB than the installed one."""
+"""A check for files that a newer RocksDB than the installed version has written."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ with tempfile.TemporaryDirectory() as root:
 
 
 def rocksdb_versions(engine: Engine, root: Path, *, sound: bool) -> Iterator[Finding]:
-    """Report stores that were written by a later RocksDB than the installed one.
+    """Report a store that a newer RocksDB than the installed version has written.
 
     Kafka Streams and the Python binding contain different versions of RocksDB, which usually read
-    each other's files. If all stores could be read, this is no fault. The binding does not tell its
-    version of RocksDB, so a subprocess writes a database to find it.
+    each other's files. If all stores could be read, the finding is only a note. The binding has no
+    function for its RocksDB version, so a subprocess writes a database, whose files name it.
 
     Parameters
     ----------
@@ -57,16 +57,21 @@ def rocksdb_versions(engine: Engine, root: Path, *, sound: bool) -> Iterator[Fin
     installed = tuple(map(int, probe.stdout.split()))
     if installed and written[:2] > installed[:2]:
         names = [".".join(map(str, version)) for version in (written, installed)]
-        why = f"a store was written by RocksDB {names[0]}, and {names[1]} is installed"
+        why = f"RocksDB {names[0]} has written a store, but RocksDB {names[1]} is installed"
         if sound:
-            yield at("note", "version", f"{why}; it can read the store")
+            yield at("note", "version", f"{why}; the installed version can read the store")
         else:
-            remedy = "pip install --upgrade 'rocksdict>=0.3.29,<0.4', if the store cannot be opened"
+            remedy = (
+                "if the store cannot be opened, run: pip install --upgrade 'rocksdict>=0.3.29,<0.4'"
+            )
             yield at("finding", "version", why, remedy)
 
 
 def newest(root: Path) -> tuple[int, ...] | None:
-    """Return the newest version of RocksDB that has written below a directory, or None."""
+    """Return the newest RocksDB version that has written files below ``root``.
+
+    Return None if the directory has no files of RocksDB.
+    """
     found = set()
     for file in below(root):
         if not file.name.startswith("OPTIONS-"):

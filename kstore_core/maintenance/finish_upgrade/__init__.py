@@ -1,4 +1,7 @@
-"""Move every row of an older format to the newer one; see docs/upgrade.md."""
+"""The upgrade of a store, which converts all rows that still have an older format.
+
+See docs/upgrade.md.
+"""
 
 from kstore_core.maintenance.finish_upgrade.finishing import (
     Progress,

@@ -1,7 +1,7 @@
-"""The move of all rows in older formats of one database to a newer format.
+"""The conversion of a database's rows from older formats to a newer format.
 
-It reads the namespaces directly, not through tables. Each batch writes converted rows and deletes
-the old ones atomically.
+The functions read the namespaces directly, not through tables. Each batch is one atomic write: it
+writes the converted rows to the newer format's namespace and deletes the old rows.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ BATCH_ROWS = 10_000
 _BATCH_BYTES = 8 * 1024 * 1024
 
 BatchCallback = Callable[[ValueFormat, ValueFormat, int, int], object]
-"""Called after each batch with the older and the newer format, the moved rows, and an estimate of
-all rows."""
+"""A function that is called after each batch.
+
+Its arguments are the older format, the newer format, the number of rows moved so far, and the
+estimated number of all rows to move.
+"""
 
 
 def drain(
@@ -38,28 +41,31 @@ def drain(
     batch_rows: int,
     callback: BatchCallback,
 ) -> tuple[dict[str, int], set[str]]:
-    """Move every row to ``target``, and drop the namespaces of older formats.
+    """Convert every row to the format ``target``, and drop the namespaces of older formats.
 
     Parameters
     ----------
     segment_bytes : int
-        The bytes of a segment's id before the key of each row.
+        The number of bytes that a segment's id occupies at the start of each stored key; 0 if
+        stored keys have no segment id.
     batch_rows : int
-        The approximate number of rows per batch, less for large rows.
+        The most rows per batch. Batches of large rows have fewer.
 
     Returns
     -------
     moved : dict of str to int
-        The number of moved rows by their former format.
+        The number of moved rows, by the name of their former format.
     dropped : set of str
         The dropped namespaces.
 
     Raises
     ------
-    FormatDowngradeError, InconsistentStateError
-        A namespace has a newer format, or none of this shape.
+    FormatDowngradeError
+        A namespace belongs to a newer format than ``target``.
+    InconsistentStateError
+        A namespace belongs to no format of this shape.
     FormatError
-        A row cannot be converted; it and all later rows are unchanged.
+        A row cannot be converted. Its batch and all later batches are unchanged.
     """
     found = check_namespaces(database, target, shape)
     record = read_record(database.namespace(OFFSETS), f"the store {store!r} in {database.path}")
@@ -77,10 +83,11 @@ def drain(
 
 
 def _next_step(database: Database, target: ValueFormat) -> tuple[ValueFormat, ValueFormat] | None:
-    """Return the oldest format with rows, and the format that they move to; None at the end.
+    """Return the oldest format that still has rows, and the format to which they are converted.
 
-    They move to the target, or to the target of an earlier, unfinished upgrade: rows in its
-    namespace are newer than the rows that are left.
+    The rows are converted to ``target``. If an earlier upgrade to another format is unfinished, the
+    rows are first converted to that format, because rows that already have it are newer. Return
+    None if no row has an older format.
     """
     found = set(database.namespaces())
     present = [f for f in map(by_name, target.upgrades) if f.namespace in found]
@@ -100,7 +107,10 @@ def _move(
     batch_rows: int,
     callback: BatchCallback,
 ) -> int:
-    """Move every row of one namespace to another; return their number."""
+    """Move every row from the namespace of ``older`` to the namespace of ``newer``.
+
+    Return the number of moved rows.
+    """
     old, new = database.namespace(older.namespace), database.namespace(newer.namespace)
     total = old.approximate_count()
     moved = 0
@@ -109,7 +119,7 @@ def _move(
         keys, values = chunk
         first, beyond = keys[0], keys[-1] + b"\0"
         count = len(keys)
-        if new.first(first, beyond) is not None:  # rows that are newer stay
+        if new.first(first, beyond) is not None:  # rows that exist already are newer
             missing = [at for at, value in enumerate(new.get_many(keys)) if value is None]
             keys, values = [keys[at] for at in missing], [values[at] for at in missing]
         converted = convert_rows(convert, keys, values)
@@ -127,9 +137,10 @@ def _move(
 
 
 def _take(namespace: Namespace, lo: bytes | None, count: int) -> Chunk | None:
-    """About ``count`` rows from ``lo`` on, less for large rows; None if there are none.
+    """Return up to ``count`` rows from the key ``lo`` on; None if there are no more rows.
 
-    Each call starts a new scan: an open scan would pin the space that earlier batches freed.
+    If the rows are large, the chunk has fewer. Each call starts a new scan, because the engine
+    cannot reuse the space of deleted rows while a scan from before their deletion is open.
     """
     keys: list[bytes] = []
     values: list[bytes] = []
@@ -146,7 +157,10 @@ def _take(namespace: Namespace, lo: bytes | None, count: int) -> Chunk | None:
 
 
 def _moved_spec(record: StoreRecord, value_format: ValueFormat) -> dict[str, Rows]:
-    """Return the entry that records the newer format in the stored spec, if there is one."""
+    """Return the write that sets the newer format in the stored spec.
+
+    The write is empty if the store has no stored spec, or if the spec has no older format.
+    """
     if record.spec is None or record.spec.format.name not in value_format.upgrades:
         return {}
     record.spec = replace(record.spec, format=value_format)

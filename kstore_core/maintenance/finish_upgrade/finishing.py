@@ -1,8 +1,8 @@
-"""The upgrade of all remaining rows in older formats, in batches.
+"""The upgrade of all rows that still have an older format, in batches.
 
-A store that is opened as a newer format moves each row when it is written or looked up
-(docs/upgrade.md). An upgrade moves all other rows, and can be interrupted anywhere. If segments
-have a database each, the newest segment is upgraded first, because it has the spec of the store.
+A store that is opened with a newer format converts each row when the row is written or looked up
+(docs/upgrade.md). The upgrade converts all other rows, and can be interrupted at any time. If each
+segment has its own database, the newest segment is upgraded first, because it contains the spec.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ __all__ = ["Progress", "Upgraded", "databases", "kind_of", "upgrade"]
 
 
 class Progress(NamedTuple):
-    """Progress of the move from one format to the next.
+    """The progress of an upgrade from one format to another.
 
     Attributes
     ----------
     older, newer : str
-        Names of formats.
+        The names of the formats.
     moved, total : int
-        The number of moved rows, and an estimate of all rows.
+        The number of rows moved so far, and the estimated number of all rows to move.
     """
 
     older: str
@@ -55,11 +55,11 @@ class Upgraded:
     ----------
     store : str
     before, format : ValueFormat
-        The newest format before the upgrade, and the format after it.
+        The newest format of the store before the upgrade, and the format of all rows after it.
     moved : dict of str to int
-        The number of moved rows per earlier format.
+        The number of moved rows, by the name of their former format.
     dropped : list of str
-        Dropped namespaces of older formats.
+        The dropped namespaces, which belonged to older formats.
     """
 
     store: str
@@ -83,11 +83,11 @@ def upgrade(
     batch_rows: int = BATCH_ROWS,
     progress: Callable[[Progress], object] | None = None,
 ) -> Upgraded:
-    """Move every row of a store to a newer format, and drop the older namespace.
+    """Convert every row of a store to a newer format, and drop the namespaces of older formats.
 
-    The state directory must not be open for writing elsewhere. An interrupt, even SIGKILL, leaves a
-    store with the same contents that opens as the newer format. The next call continues the
-    upgrade. A store that already has the format stays unchanged.
+    No other process may have the state directory open for writing. If the upgrade is interrupted,
+    even by SIGKILL, the store has lost nothing and can be opened with the newer format. The next
+    call continues the upgrade. If the whole store already has the format, the call changes nothing.
 
     Parameters
     ----------
@@ -95,35 +95,36 @@ def upgrade(
         The state directory.
     store : str
     to : str or ValueFormat, optional
-        The format, by its name or by ``"plain"``, ``"timestamped"`` or ``"headers"``. Default: the
-        newest format.
+        The new format, by its name or by ``"plain"``, ``"timestamped"`` or ``"headers"``. Default:
+        the newest format to which the store can be upgraded.
     shape : {"key_value", "versioned", "window", "session"}, optional
-        Needed if the directory does not determine the shape.
+        The shape of the store; needed if the directory does not determine it.
     time_ordered : bool, optional
-        True if the keys of rows begin with the time. Default: as stored in the directory, else
-        False.
+        True if the keys of the rows begin with the time. Default: as the directory determines it,
+        or False if the directory does not determine it.
     value_format : str or ValueFormat, optional
-        The current format, named as in ``to``. Default: as stored in the directory.
+        The current format, named as in ``to``; used only if the directory does not determine it.
     engine, options, lock_timeout_s
         As in :func:`kstore_core.open_state`.
     batch_rows : int
-        The approximate number of rows per batch, less for large rows.
+        The most rows per batch. Batches of large rows have fewer.
     progress : callable, optional
-        Called after each batch. An exception that it raises ends the upgrade.
+        A function that is called with a `Progress` after each batch. If it raises an exception, the
+        upgrade ends.
 
     Raises
     ------
     StateError
-        There is no such directory or store.
+        The state directory or the store does not exist, or the store has no segments yet.
     SpecError
         The directory does not determine the shape, or ``shape``, ``time_ordered`` or ``to``
         contradicts the store.
     FormatDowngradeError
         The store has a newer format than ``to``.
     InconsistentStateError
-        The store has namespaces that no store of its shape has.
+        The store has a namespace that no store of its shape has.
     FormatError
-        A row cannot be converted; it and all later rows are unchanged.
+        A row cannot be converted. Its batch and all later batches are unchanged.
     EngineLockedError
         Another process has the directory open for writing.
     """
@@ -136,7 +137,7 @@ def upgrade(
     if shape is not None and shape not in get_args(Shape):
         raise SpecError(f"shape must be one of {', '.join(get_args(Shape))}, not {shape!r}")
     if engine is None and os.fspath(path) and not Path(path).is_dir():
-        raise StateError(f"no state directory at {path}")
+        raise StateError(f"there is no state directory at {path}")
     if batch_rows < 1:
         raise ValueError(f"batch_rows must be 1 or more, not {batch_rows}")
     with open_state(path, engine=engine, options=options, read_only=True) as state:
@@ -191,15 +192,16 @@ def upgrade(
 def databases(
     engine: Engine, root: Path, store: str, spec: StoredSpec | None
 ) -> list[Callable[..., Database]]:
-    """Return the functions that open a store's databases: one for all rows, or one per segment.
+    """Return one function per database of a store, which opens the database.
 
-    The newest segment is the first one; newer directories without a database are left out, because
-    they have no spec. Each function takes ``durability`` and ``read_only``.
+    A store has either one database for all rows, or one database per segment. The newest segment
+    comes first. Directories of newer segments without a database are left out, because they have no
+    spec. Each function has the parameters ``durability`` and ``read_only``.
 
     Raises
     ------
     InconsistentStateError
-        Two databases are the same segment, or one does not belong to the store.
+        Two directories are for the same segment, or a directory does not belong to the store.
     """
     if store not in engine.parents(root):
         return [partial(engine.open, root, store)]
@@ -221,7 +223,7 @@ def _is_there(engine: Engine, root: Path, store: str, name: str) -> bool:
 
 
 def _with_opened(open_one: Callable[[], Database], work: Callable[[Database], None]) -> None:
-    """Do ``work`` on a database of the store, which is marked as open meanwhile."""
+    """Open a database and call ``work`` with it; its stored status is "open" meanwhile."""
     with uninterrupted():
         database = open_one()
         try:
@@ -238,13 +240,13 @@ def _with_opened(open_one: Callable[[], Database], work: Callable[[Database], No
 
 @dataclass(slots=True)
 class _BatchProgress:
-    """Reports the batches of one database as progress of the store.
+    """A callback that turns the batches of one database into the progress of the whole store.
 
     Attributes
     ----------
     left : int
-        The number of unfinished databases, including this one. The estimate counts them all as
-        equally large.
+        The number of unfinished databases, including the current database. The estimate assumes
+        that they all have the same size.
     """
 
     done: Upgraded
@@ -268,15 +270,18 @@ def kind_of(
     shared: bool = False,
     value_format: str | ValueFormat | None = None,
 ) -> tuple[str, ValueFormat]:
-    """The store's family, and its newest format according to the stored spec and the namespaces.
+    """Return the family of a store, and the newest format that the store has.
+
+    The stored spec and the namespaces of the database determine both. A family is a shape, with the
+    prefix ``time_ordered_`` if the keys of the rows begin with the time.
 
     Parameters
     ----------
     shared : bool
         True if the segments of a window or session store may share the database.
     value_format : str or ValueFormat, optional
-        The format if neither the spec nor the namespaces determine it. Default: the format of the
-        default namespace.
+        The format to return if neither the spec nor the namespaces determine it. Default: the
+        format of the default namespace.
     """
     found = {DEFAULT, *database.namespaces()}
     where = f"the store at {database.path}"
@@ -306,9 +311,9 @@ def kind_of(
     if shape is None and len(asked) > 1:
         first, other = map(_shape_of, asked)
         raise SpecError(
-            f"{where} has no stored spec, and its namespaces fit a plain {_worded(first)} store "
-            f'and a {_worded(other)} store: pass shape="{first}" or "{other}", on the command line '
-            "--shape"
+            f"{where} has no stored spec, and its namespaces fit both a plain {_worded(first)} "
+            f'store and a {_worded(other)} store. Pass shape="{first}" or shape="{other}", or '
+            "--shape on the command line"
         )
     chosen = (asked or families)[0]
     kin = of_shape(chosen)
@@ -346,7 +351,7 @@ def _target(
     if to.name in before.upgrades:
         raise FormatDowngradeError(
             f"the store at {database.path} has the format {before.name!r}, and {to.name!r} is "
-            "older; a store is not downgraded in place. Rewrite it: kstore migrate PATH STORE --to "
-            f"{to.name}"
+            "older; upgrade cannot downgrade a store. Rewrite the store with: kstore migrate PATH "
+            f"STORE --to {to.name}"
         )
     raise SpecError(f"there is no upgrade from the format {before.name!r} to {to.name!r}")

@@ -1,4 +1,7 @@
-"""Rewrite a store in another format, on another engine or with its history: docs/migrate.md."""
+"""The migration of a store to another format, to another engine, or to a versioned store.
+
+See docs/migrate.md.
+"""
 
 from kstore_core.maintenance.migrate.converting import Lost
 from kstore_core.maintenance.migrate.moving import drop_old, migrate

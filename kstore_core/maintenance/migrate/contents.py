@@ -1,4 +1,4 @@
-"""The contents of a store below its shape: its record and its encoded rows."""
+"""Access to the encoded rows and the stored metadata of a store of any shape."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from kstore_core.tables.staging import Staging
 __all__ = ["LOAD_BYTES", "Contents", "opened"]
 
 LOAD_BYTES = 32 * 1024 * 1024
-"""The most bytes of one load; an engine may buffer a whole load in memory."""
+"""The approximate number of bytes per load. It is limited because an engine may buffer a load."""
 
 _INDEX_ROWS = Bounds(b"\1", b"\2")
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """An open store.
+    """The contents of an open store.
 
     Attributes
     ----------
     record : StoreRecord
-        The stored record.
+        The stored metadata of the store, such as its offsets and its spec.
     """
 
     record: StoreRecord
@@ -45,12 +45,15 @@ class Contents:
     _spec: StoreSpec
 
     def rows(self) -> Iterator[Chunk]:
-        """Chunks of all rows, in the table's order."""
+        """Return an iterator over chunks of all rows, in the table's order."""
         chunks: Iterator[Chunk] = self._table.scan(Bounds())
         return chunks
 
     def latest(self, prefix: bytes) -> Iterator[Chunk]:
-        """Chunks of the rows whose keys begin with the prefix, which must be the last prefix."""
+        """Return an iterator over chunks of the rows whose keys begin with ``prefix``.
+
+        The prefix must be the last prefix of the table, because the scan has no upper bound.
+        """
         chunks: Iterator[Chunk] = self._table.scan(Bounds(prefix))
         return chunks
 
@@ -64,25 +67,28 @@ class Contents:
         return next(self._table.scan(_INDEX_ROWS), None) is not None
 
     def has_numbers(self) -> bool:
-        """Return True if the first row of a window store has a sequence number."""
+        """Return True if the first row of a window store has a sequence number above 0.
+
+        Such a store retains duplicates.
+        """
         keys, _ = next(self._table.scan(Bounds()), ([], []))
         split = rows_of("window", time_ordered=self._spec.time_ordered).split
         return any(split(key)[2] > 0 for key in keys[:1])
 
     def load(self, chunks: Iterator[Chunk]) -> None:
-        """Load ascending rows, at most LOAD_BYTES at a time."""
+        """Write rows in ascending order of their keys, about LOAD_BYTES at a time."""
         for chunk in chunks:
             self._table.load(_some(chunk, chunks))
-            if self._staging.staged_bytes:  # a plug-in's layer may stage rows instead
+            if self._staging.staged_bytes:  # a plug-in's layer may stage rows and not write them
                 self._storage.write(StoreRecord(), Entries())
 
     def write(self, entries: Entries) -> None:
-        """Write entries of the store's record."""
+        """Write entries of the store's metadata."""
         self._storage.write(self.record, entries)
 
 
 def _some(first: Chunk, rest: Iterator[Chunk]) -> Iterator[Chunk]:
-    """Yield the first chunk, and further chunks up to LOAD_BYTES."""
+    """Yield ``first`` and then chunks of ``rest``, until their total size is LOAD_BYTES or more."""
     size = 0
     for keys, values in chain([first], rest):
         yield keys, values
@@ -95,9 +101,10 @@ def _some(first: Chunk, rest: Iterator[Chunk]) -> Iterator[Chunk]:
 def opened(
     engine: Engine, root: Path, spec: StoreSpec, *, writable: bool = False
 ) -> Iterator[Contents]:
-    """The contents of a store in the state directory ``root``.
+    """Open a store in the state directory ``root``, yield its contents, and close the store.
 
-    Raises what :func:`kstore_core.tables.databases.open_storage` and its ``open`` raise.
+    The errors are those of :func:`kstore_core.tables.databases.open_storage` and of the ``open`` of
+    the storage.
     """
     able = engine.capabilities
     staging = Staging(-1, max_key_bytes=able.max_key_bytes, empty_keys=able.empty_keys)
@@ -112,7 +119,7 @@ def opened(
         record = storage.read_record()
         yield Contents(record, wrap_table(storage.open(), spec), storage, staging, spec)
     except BaseException:
-        with suppress(EngineError):  # the first error is raised, such as a full disk
+        with suppress(EngineError):  # an error of the close must not replace the first error
             storage.close()
         raise
     storage.close()

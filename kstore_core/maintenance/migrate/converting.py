@@ -1,4 +1,4 @@
-"""The conversion of rows to another format of the same shape, newer or older."""
+"""The conversion of rows to another format of the same shape, which may be newer or older."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ _UNKNOWN = b"\xff" * _TIME_BYTES
 
 
 class Lost(NamedTuple):
-    """Counts of headers and timestamps that a conversion drops.
+    """The numbers of headers and timestamps that a conversion drops.
 
     Attributes
     ----------
     headers : int
+        The number of dropped headers.
     headed : int
-        The number of values with headers.
+        The number of values that lose headers.
     timestamps : int
-        Unknown timestamps, which are -1, do not count.
+        The number of dropped timestamps. Unknown timestamps, which are -1, do not count.
     """
 
     headers: int = 0
@@ -34,31 +35,34 @@ class Lost(NamedTuple):
 
 
 class Converter:
-    """Converts rows, and counts dropped headers and timestamps.
+    """A converter of rows, which counts the headers and timestamps that it drops.
 
     Parameters
     ----------
     source, target : ValueFormat
+        The current format and the new format of the rows.
     family : str
-        The family of the store.
+        The family of the store: its shape, with the prefix ``time_ordered_`` if the keys of the
+        rows begin with the time.
 
     Attributes
     ----------
     drops : bool
-        True if the target lacks headers or timestamps that the source has.
+        True if ``source`` stores headers or timestamps that ``target`` does not store.
 
     Raises
     ------
     SpecError
-        A format is not one of that family.
+        Stores of the family cannot have one of the formats.
     """
 
     def __init__(self, source: ValueFormat, target: ValueFormat, family: str) -> None:
         for value_format in (source, target):
             if value_format not in of_shape(family):
                 raise SpecError(
-                    f"a {family.replace('_', '-')} store has no format {value_format.name!r}; "
-                    f"there are: {', '.join(f.name for f in of_shape(family))}"
+                    f"a {family.replace('_', '-')} store cannot have the format "
+                    f"{value_format.name!r}; its formats are: "
+                    f"{', '.join(f.name for f in of_shape(family))}"
                 )
         self._strip: Strip | None = None
         self._convert: Callable[[bytes, bytes], bytes] | None = None
@@ -75,7 +79,7 @@ class Converter:
             )
         elif source.name in target.upgrades:
             self._convert = target.conversion(source.name)
-        elif source != target:  # formats of one namespace have no upgrade in place
+        elif source != target:  # between two formats of one namespace there is no upgrade in place
             prefix = b"\0" * target.headers + _UNKNOWN
             self._convert = Prefix(prefix, 0, index_at)
 
@@ -85,19 +89,19 @@ class Converter:
 
     @property
     def lost(self) -> Lost:
-        """The numbers of headers and timestamps that the conversion has removed so far."""
+        """The numbers of headers and timestamps that the converter has dropped so far."""
         strip = self._strip
         if strip is None:
             return Lost()
         return Lost(strip.headers, strip.headed, strip.timestamps)
 
     def rows(self, keys: list[bytes], values: list[bytes]) -> list[bytes]:
-        """Return the values of rows in the target's format.
+        """Convert the values of rows to the target format.
 
         Raises
         ------
         FormatError
-            A value does not have the source's format; the error names its key.
+            A value does not have the source format. The message names the key of the value.
         """
         if self._strip is not None:
             return self._strip.rows(keys, values)

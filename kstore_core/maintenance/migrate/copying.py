@@ -1,4 +1,4 @@
-"""The copy of a store in another format or engine, and its comparison with the store."""
+"""The copying of a store to another format or engine, and the comparison of the copy with it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Place", "copy", "losses", "verify"]
 
 
 class Place(NamedTuple):
-    """A store in a state directory."""
+    """The location of a store: its engine, its state directory, and its spec."""
 
     engine: Engine
     root: Path
@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
 
 def losses(source: Place, target: StoreSpec, callback: ProgressCallback) -> Lost:
-    """Count the headers and timestamps that a copy would lose; nothing is written."""
+    """Count the headers and timestamps that a copy would lose. Nothing is written."""
     with opened(*source) as old:
         converter = Converter(source.spec.format, target.format, source.spec.family)
         for _ in _converted(
@@ -38,12 +38,14 @@ def losses(source: Place, target: StoreSpec, callback: ProgressCallback) -> Lost
 
 
 def copy(source: Place, target: Place, callback: ProgressCallback) -> tuple[int, Lost]:
-    """Copy rows and the store's record; return the number of rows and the losses.
+    """Copy the rows and the metadata of a store.
+
+    Return the number of rows and the dropped headers and timestamps.
 
     Raises
     ------
     FormatError
-        A row does not have the source's format.
+        A row does not have the format of the source.
     KeyTooLongError, StorageFullError
         The target cannot store a row.
     """
@@ -73,12 +75,12 @@ def copy(source: Place, target: Place, callback: ProgressCallback) -> tuple[int,
 
 
 def verify(source: Place, target: Place, callback: ProgressCallback) -> int:
-    """Reopen the copy and the store, and compare them row by row; return the number of rows.
+    """Reopen the store and its copy, and compare them row by row; return the number of rows.
 
     Raises
     ------
     CorruptionError
-        They differ.
+        The copy differs from the store.
     """
     converter = Converter(source.spec.format, target.spec.format, source.spec.family)
     with opened(*source) as old, opened(*target) as new:
@@ -114,7 +116,7 @@ def _check_record(old: StoreRecord, new: StoreRecord, spec: StoreSpec) -> None:
 
 
 def _check_rows(ours: Iterator[Chunk], theirs: Iterator[Chunk], store: str) -> int:
-    """Compare the rows of two scans, whose chunks may differ; return their number."""
+    """Compare the rows of two scans, whose chunk sizes may differ; return the number of rows."""
     count = 0
     keys: list[bytes] = []
     values: list[bytes] = []
@@ -142,7 +144,7 @@ def _check_rows(ours: Iterator[Chunk], theirs: Iterator[Chunk], store: str) -> i
 
 def _differ(store: str, where: str) -> CorruptionError:
     return CorruptionError(
-        f"the copy of the store {store!r} differs from the store {where}: another process writes "
-        "to the store, such as Kafka Streams, or the disk fails. The store is unchanged; stop the "
-        "other process, and try again"
+        f"the copy of the store {store!r} differs from the store {where}. Either another process, "
+        "such as Kafka Streams, writes to the store, or the disk fails. The migration has not "
+        "changed the store; stop other processes that write to it, and migrate again"
     )

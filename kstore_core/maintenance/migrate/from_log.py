@@ -1,4 +1,4 @@
-"""The migration of a key-value store to a versioned one, with the history of its changelog."""
+"""The migration of a key-value store to a versioned store, with the history of its changelog."""
 
 from __future__ import annotations
 
@@ -27,16 +27,20 @@ __all__ = ["check_log", "compare", "restore_versions"]
 
 
 def check_log(source: Place, log: Changelog) -> None:
-    """Refuse a log that the store does not contain completely.
+    """Check that the store contains all records of its changelog.
+
+    A store without an offset for the log passes the check.
 
     Raises
     ------
-    TypeError, SpecError
-        ``log`` is no log, or has a negative partition.
+    TypeError
+        ``log`` is not a changelog.
+    SpecError
+        The log has a negative partition.
     InconsistentStateError
-        The log begins after the offset of the store, or ends before it.
+        The log begins after the store's offset, or ends before the store's offset.
     StateError
-        The log has records that the store does not contain.
+        The log has records that the store does not contain yet.
     """
     check_changelog(log)
     with opened(*source) as old:
@@ -46,9 +50,9 @@ def check_log(source: Place, log: Changelog) -> None:
     begin = first_offset(stored, log, source.spec.name)
     if begin < log.high_watermark and begin < whole_end(log, stored):
         raise StateError(
-            f"the store {source.spec.name!r} contains the log {log.topic}-{log.partition} up to "
-            f"offset {stored}, and the log ends at {log.high_watermark - 1}, so the two cannot be "
-            "compared. Restore the rest of the log first: "
+            f"the store {source.spec.name!r} contains the log {log.topic}-{log.partition} only up "
+            f"to offset {stored}, but the log ends at offset {log.high_watermark - 1}, so the "
+            "store and the log cannot be compared. First restore the rest of the log with: "
             + command("restore", source.root, source.spec.name, options="--from LOGDIR")
         )
 
@@ -56,7 +60,7 @@ def check_log(source: Place, log: Changelog) -> None:
 def restore_versions(
     source: Place, target: Place, log: Changelog, callback: ProgressCallback
 ) -> Restored:
-    """Restore the versioned store from the log, and copy the record of the old store."""
+    """Restore the versioned store from the log, and copy the metadata of the old store."""
 
     def listen(progress: RestoreProgress) -> None:
         done = progress.next_offset - progress.begin
@@ -71,9 +75,9 @@ def restore_versions(
 
 
 def compare(source: Place, target: Place, callback: ProgressCallback) -> int:
-    """Count the keys whose newest version differs from their value in the store.
+    """Count the keys whose newest version differs from their value in the old store.
 
-    The cause are records with descending times, or records that are too late for the history.
+    Keys differ if records of the log have descending times or were too late for the history.
     """
     plain = Converter(source.spec.format, PLAIN, source.spec.family)
     bare = Converter(target.spec.format, VERSIONED, target.spec.family)

@@ -1,7 +1,8 @@
-"""The migration of stores, and its recovery after a crash.
+"""The migration of stores, and the recovery of a migration that was interrupted.
 
-A migration first writes a plan. In the phase ``copy`` the old stores are unchanged, and the next
-run starts over. In the phase ``swap`` the next run finishes the migration.
+A migration first writes a plan, which contains its current phase. If the migration is interrupted
+in the phase ``copy``, the old stores are unchanged, and the next run starts from the beginning. If
+the migration is interrupted in the phase ``swap``, the next run finishes it.
 """
 
 from __future__ import annotations
@@ -45,59 +46,66 @@ def migrate(
     lock_timeout_s: float = 0,
     on_progress: ProgressCallback | None = None,
 ) -> list[Migrated]:
-    """Rewrite a store in another format, engine or shape, and replace the old one.
+    """Rewrite a store in another format, engine or shape, and replace the old store.
 
-    The new store is written beside the old one, compared row by row, and renamed into place.
-    The old one is set aside. An interrupt, even SIGKILL, leaves the old store, the new store, or a
-    directory that opens after the same call has finished the migration.
+    The new store is first written to a folder of the state directory and compared with the old
+    store row by row. Then the old store is moved to another folder, and the new store takes its
+    name. If the migration is interrupted, even by SIGKILL, the state directory either has the old
+    store or the new store, or cannot be opened until the same call has finished the migration.
 
     Parameters
     ----------
     path : path-like
-        The state directory, open for writing nowhere else.
+        The state directory. No other process may have it open for writing.
     store : str
     to : str, ValueFormat or StoreSpec, optional
-        The format, by its name or by ``"plain"``, ``"timestamped"`` or ``"headers"``; with
-        ``from_log`` the spec of a versioned store. Default: the current format.
+        The new format, by its name or by ``"plain"``, ``"timestamped"`` or ``"headers"``. With
+        ``from_log``, it must be the spec of a versioned store. Default: the current format.
     engine : str or Engine, optional
-        The new engine of all stores of the directory: another one, or the same with other options.
+        The new engine of all stores of the directory: another engine, or the current engine with
+        other options. Default: the current engine.
     every_store : bool
-        True to also move the other stores of the directory.
+        True to also move the other stores of the directory. It must be True if ``engine`` changes
+        and the directory has other stores.
     from_log : Changelog, optional
-        The log of a key-value store, which becomes a versioned one.
+        The changelog of a key-value store. If it is given, the store becomes a versioned store with
+        the history in the changelog.
     spec : StoreSpec or several, optional
-        Specs of stores without a stored spec.
+        The specs of stores that have no stored spec.
     lossy : bool
-        True to accept lost headers and timestamps, and differing newest values.
+        True to accept that headers and timestamps are lost, or that newest values differ.
     drop_old : bool
-        True to delete the old stores, including those of earlier migrations.
+        True to delete the old stores, including the old stores of earlier migrations.
     options : mapping, optional
-        Options of the current engine.
+        The options of the current engine.
     lock_timeout_s
         As in :func:`kstore_core.open_state`.
     on_progress : callable, optional
-        Called with each MigrateProgress. An exception that it raises ends the migration.
+        A function that is called with each `MigrateProgress`. If it raises an exception, the
+        migration ends.
 
     Returns
     -------
     list of Migrated
-        The result for this store, followed by those of other moved stores.
+        The result for this store, followed by the results for the other moved stores.
 
     Raises
     ------
     StateError
-        There is no such directory or store; other stores would be left behind; the old store of an
-        earlier migration still exists.
+        The state directory or the store does not exist, the directory has other stores that would
+        keep the old engine, or the old store of an earlier migration still exists.
     SpecError
-        The directory does not describe the store, or its shape has no such format.
+        The store has no stored spec and ``spec`` does not describe it, or its shape cannot have the
+        new format.
     FormatDowngradeError
         Headers or timestamps would be lost.
     InconsistentStateError
-        The store has namespaces that no store of its kind has, or the log belongs to another store.
+        The store has a namespace that no store of its shape has, or the log belongs to another
+        store.
     UnsupportedError
-        An engine stores nothing on disk.
+        The current engine or the new engine stores nothing on disk.
     FormatError, CorruptionError
-        Rows are damaged, or the new store differs from the old one.
+        Rows are damaged, or the new store differs from the old store.
     EngineLockedError
         Another process has the directory open for writing.
     """
@@ -120,8 +128,8 @@ def migrate(
         if to is None and engine is None and from_log is None:
             if not finished:
                 raise SpecError(
-                    f"there is no unfinished migration of the store {store!r} in {root}; give a "
-                    "format (to=, --to) or an engine (engine=, --engine)"
+                    f"{root} has no unfinished migration of the store {store!r}. To begin a "
+                    "migration, pass a format (to=, --to) or an engine (engine=, --engine)"
                 )
             done = finished
         else:
@@ -145,14 +153,16 @@ def drop_old(
     options: Mapping[str, Any] | None = None,
     lock_timeout_s: float = 0,
 ) -> bool:
-    """Delete a store's old files that a migration left; return True if there were any.
+    """Delete the old files that an earlier migration of a store left.
+
+    Return True if there were such files.
 
     Raises
     ------
     SpecError
-        The name is invalid.
+        The store's name is invalid.
     StateError
-        There is no such directory or store, or a migration is unfinished.
+        The state directory or the store does not exist, or a migration is unfinished.
     EngineLockedError
         Another process has the directory open for writing.
     """
@@ -161,8 +171,8 @@ def drop_old(
     def work(root: Path, engine: Engine, lock: DirectoryLock, plan: Plan | None) -> bool:
         if plan is not None and plan.step == "swap":
             raise StateError(
-                f"a migration of {', '.join(plan.stores)} in {root} is unfinished; finish it "
-                f"before you delete old files: {command('migrate', root, plan.stores[0])}"
+                f"a migration of {', '.join(plan.stores)} in {root} is unfinished. Before you "
+                "delete old files, finish it with: " + command("migrate", root, plan.stores[0])
             )
         found = discard(root, store)
         if not found:
@@ -170,7 +180,7 @@ def drop_old(
                 there = state.stores()
             if store not in there:
                 raise StateError(
-                    f"{root} has no store {store!r}, and no old files of one; it has: "
+                    f"{root} has no store {store!r} and no old files of such a store; it has: "
                     f"{', '.join(there) or 'none'}"
                 )
         return found
@@ -184,10 +194,14 @@ def _with_lock(
     timeout_s: float,
     work: Callable[[Path, Engine, DirectoryLock, Plan | None], Result],
 ) -> Result:
-    """Call ``work`` with the state directory, its engine, its lock and any unfinished plan."""
+    """Lock the state directory and call ``work``; return its result.
+
+    The arguments of ``work`` are the directory, its engine, the lock, and the plan of an unfinished
+    migration or None.
+    """
     root = Path(path).resolve()
     if not root.is_dir():
-        raise StateError(f"no state directory at {path}")
+        raise StateError(f"there is no state directory at {path}")
     begun = read_plan(root)
     if begun is None:
         with open_state(root, options=options, read_only=True) as state:

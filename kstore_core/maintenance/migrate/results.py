@@ -1,4 +1,4 @@
-"""Progress and results of a migration."""
+"""The progress and the results of a migration."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ __all__ = ["MigrateProgress", "Migrated", "ProgressCallback"]
 
 
 class MigrateProgress(NamedTuple):
-    """Progress of a migration, reported before each step.
+    """The progress of a migration, reported before each step and during long steps.
 
     Attributes
     ----------
     store : str
     step : str
-        ``"count"`` the losses, ``"copy"``, ``"verify"``, ``"plan"`` the swap, ``"set aside"`` the
-        old store, ``"put in place"`` the new one, ``"record"`` the engine, ``"finish"``,
-        ``"drop"`` the old store.
+        The current step: ``"count"`` (count what would be lost), ``"copy"``, ``"verify"``,
+        ``"plan"`` (write the plan of the renames), ``"set aside"`` (move the old store away),
+        ``"put in place"`` (rename the new store), ``"record"`` (record the new engine),
+        ``"finish"``, or ``"drop"`` (delete the old store).
     rows, total : int
-        Rows or log records that the step has read, and an estimate of their total; 0 if the step
-        reads none.
+        The number of rows or log records that the step has read so far, and an estimate of their
+        total. Both are 0 if the step reads no rows and no log.
     """
 
     store: str
@@ -42,20 +43,23 @@ class Migrated:
     ----------
     store : str
     changed : bool
-        False if the store already had the format and the engine; the other attributes are then
-        meaningless.
+        False if the store already had the format and the engine, so that nothing was done. Then
+        only ``store``, ``engine`` and ``old`` have a meaning.
     before, after : ValueFormat or None
-        None if this call only finished the migration of an earlier call.
+        The formats of the old and the new store. Both are None if this call only finished the
+        migration of an earlier call.
     engine_before, engine : str
+        The names of the old and the new engine.
     rows : int
-        Rows of the new store.
+        The number of rows of the new store.
     lost : Lost
-        Headers and timestamps that the new store lacks.
+        The numbers of headers and timestamps that the new store lacks.
     late, differing : int
-        From a log: records that were too late for the history, and keys with a different newest
-        value.
+        For a migration with a changelog, the number of records that were too late for the history,
+        and the number of keys whose newest value differs. Otherwise both are 0.
     old : Path or None
-        The state directory of the old store; None if it is deleted.
+        A state directory that contains the old store; None if there is no old store or it has been
+        deleted.
     """
 
     store: str

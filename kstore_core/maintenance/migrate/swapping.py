@@ -1,4 +1,7 @@
-"""The replacement of old stores by new ones with renames; it can be interrupted at each step."""
+"""The replacement of old stores by new stores, by renaming their directories.
+
+The replacement can be interrupted after each rename.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,12 @@ __all__ = ["clean", "discard", "moves", "set_aside", "swap"]
 
 
 def _folder_of(engine: Engine, root: Path, store: str) -> str:
-    """Return the folder of all files of a store and no others, relative to ``root``.
+    """Return the folder that contains all files of a store, relative to ``root``.
 
     Raises
     ------
     UnsupportedError
-        The store has no folder of its own in ``root``.
+        No folder in ``root`` contains the files of this store and of no other store.
     """
     in_segments = store in engine.parents(root)
     openers = databases(engine, root, store, None)
@@ -36,8 +39,8 @@ def _folder_of(engine: Engine, root: Path, store: str) -> str:
         folder = root / store
     if not folder.is_dir() or folder == root or root not in folder.parents:
         raise UnsupportedError(
-            f"the engine {engine.name!r} stores {store!r} in {folder}, which is no folder of its "
-            f"own in {root}, so the store cannot be moved"
+            f"the engine {engine.name!r} does not keep the store {store!r} in a separate folder in "
+            f"{root}, but in {folder}, so the store cannot be moved"
         )
     return str(folder.relative_to(root))
 
@@ -45,34 +48,35 @@ def _folder_of(engine: Engine, root: Path, store: str) -> str:
 def swap(
     root: Path, plan: Plan, lock: DirectoryLock, callback: Callable[[str, str], object]
 ) -> None:
-    """Set the old stores aside, put the new ones in their place, and delete the plan.
+    """Move the old stores away, rename the new stores to their places, and delete the plan.
 
     Parameters
     ----------
     callback : callable
-        Called before each step with its name and the store.
+        A function that is called before each step with the name of the step and of the store.
 
     Raises
     ------
     StateError
-        The target of a rename exists.
+        The target path of a rename exists already.
     """
     at = places(root)
     for store, before, after in plan.moves:
         new, old, aside = at.new / after, root / before, at.old / store / before
         if not new.exists():
-            continue  # it was already renamed
+            continue  # an interrupted run has renamed the store already
         if old.exists():
             callback("set aside", store)
             _rename(old, aside, root)
-            DirectoryLock(at.old / store, plan.before).release()  # the lock file names the engine
+            # This writes a lock file, which names the engine of the old store.
+            DirectoryLock(at.old / store, plan.before).release()
         callback("put in place", store)
         _rename(new, root / after, root)
     if plan.before != plan.after:
         callback("record", plan.stores[0])
         lock.record(plan.after)
         for move in plan.moves:
-            with suppress(OSError):  # it is not empty
+            with suppress(OSError):  # the folder is not empty
                 (root / move.before).parent.rmdir()
     callback("finish", plan.stores[0])
     at.plan.unlink()
@@ -83,7 +87,7 @@ def swap(
 def _rename(path: Path, target: Path, root: Path) -> None:
     if target.exists():
         raise StateError(
-            f"{path} cannot be renamed to {target}, which exists: something has made it since the "
+            f"{path} cannot be renamed to {target}, because a program has made {target} since the "
             f"migration began. Move {target} away, and run kstore migrate again"
         )
     made = [folder for folder in target.parents if not folder.exists()]
@@ -95,26 +99,26 @@ def _rename(path: Path, target: Path, root: Path) -> None:
 
 
 def set_aside(root: Path, store: str) -> Path | None:
-    """Return the state directory of the old store; None if there is none."""
+    """Return the state directory that contains the old store; None if no old store is left."""
     aside = places(root).old / store
     return aside if aside.is_dir() else None
 
 
 def discard(root: Path, store: str) -> bool:
-    """Delete the old store; return True if there was one."""
+    """Delete the old store that an earlier migration left; return True if it existed."""
     at = places(root)
     shutil.rmtree(at.dropped, ignore_errors=True)
     aside = at.old / store
     found = aside.is_dir()
     if found:
-        aside.rename(at.dropped)  # a half deleted store must not look complete
+        aside.rename(at.dropped)  # a partly deleted store must not look like a complete old store
         shutil.rmtree(at.dropped)
     _remove_empty(root)
     return found
 
 
 def clean(root: Path) -> None:
-    """Delete unfinished new stores."""
+    """Delete the unfinished new stores of an interrupted migration."""
     at = places(root)
     for folder in (at.new, at.dropped):
         shutil.rmtree(folder, ignore_errors=True)
@@ -124,7 +128,7 @@ def clean(root: Path) -> None:
 def _remove_empty(root: Path) -> None:
     at = places(root)
     for folder in (at.old, at.home):
-        with suppress(OSError):  # it is not empty
+        with suppress(OSError):  # the folder is not empty
             folder.rmdir()
 
 

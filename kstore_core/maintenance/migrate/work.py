@@ -1,4 +1,4 @@
-"""The steps of one migration: plan, copy, swap."""
+"""The steps of one migration: it writes the plan, copies the stores, and swaps them."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from kstore_core.system.lock import DirectoryLock
 __all__ = ["To", "Work", "check_on_disk"]
 
 To = str | ValueFormat | StoreSpec | None
-"""The target of a migration."""
+"""The new format of a store, or its new spec; None to keep the format."""
 
 
 def check_on_disk(engine: Engine) -> None:
     if not engine.capabilities.persistent:
         raise UnsupportedError(
-            f"the engine {engine.name!r} stores nothing on disk, so no store can be moved from it "
-            "or to it; write the rows to a state directory of another engine"
+            f"the engine {engine.name!r} stores nothing on disk, so a migration cannot read or "
+            "write its stores. Open a state directory of another engine, and put the rows there"
         )
 
 
 class Work:
-    """One migration from the first step to the last."""
+    """A migration, which `run` executes."""
 
     def __init__(
         self,
@@ -108,12 +108,12 @@ class Work:
         return self._source if engine.name == self._source.name and same_options else engine
 
     def _names(self, store: str, target: Engine, every_store: bool) -> list[str]:
-        """Return the names of the stores to move.
+        """Return the names of the stores to migrate.
 
         Raises
         ------
         StateError
-            There is no such store, or other stores would be left behind.
+            The store does not exist, or the engine changes and other stores would keep the old one.
         """
         with open_state(self._root, engine=self._source, read_only=True) as state:
             there = state.stores()
@@ -127,8 +127,9 @@ class Work:
         if others and not every_store:
             raise StateError(
                 f"{self._root} is a state directory of the engine {self._source.name!r} and has "
-                f"other stores: {', '.join(others)}. All stores of a directory have one engine and "
-                "its options. Move them together (every_store=True, --all)"
+                f"other stores: {', '.join(others)}. All stores of a directory must have the same "
+                "engine with the same options. To migrate all stores together, pass "
+                "every_store=True, --all on the command line"
             )
         return [store, *others]
 
@@ -148,14 +149,16 @@ class Work:
         if given is None:
             raise SpecError(
                 f"the store {store!r} in {self._root} has no stored spec, like every store of "
-                "Kafka Streams; describe it (spec=; --shape, --format and further options)"
+                "Kafka Streams. Describe the store with spec=, --shape and further options on the "
+                "command line"
             )
         if given.shape == "window" and not given.retain_duplicates:
             with opened(self._source, self._root, given) as contents:
                 if contents.has_numbers():
                     raise SpecError(
-                        f"the rows of the store {store!r} in {self._root} are numbered, so it "
-                        "retains duplicates: pass retain_duplicates=True, --retain-duplicates"
+                        f"the rows of the store {store!r} in {self._root} have sequence numbers, "
+                        "so the store retains duplicates. Pass retain_duplicates=True, "
+                        "--retain-duplicates on the command line"
                     )
         if given.time_ordered and not given.indexed:
             with opened(self._source, self._root, given) as contents:
@@ -163,27 +166,28 @@ class Work:
         return given
 
     def _target(self, old: StoreSpec, to: To, log: Changelog | None) -> StoreSpec:
-        """Return the target spec; the same object if nothing changes."""
+        """Return the spec of the new store; it is the object ``old`` if nothing changes."""
         if log is not None:
             if not isinstance(to, StoreSpec) or to.shape != "versioned" or to.name != old.name:
                 raise SpecError(
-                    f"a changelog makes a versioned store of {old.name!r}: pass its spec as to=, "
-                    "on the command line --to versioned and --history-retention"
+                    f"a migration with a changelog turns the store {old.name!r} into a versioned "
+                    "store, so it needs the spec of the versioned store. Pass the spec with to=, "
+                    "--to versioned and --history-retention on the command line"
                 )
             if old.describe() == to.describe():
                 return old
             if old.shape != "key_value":
                 raise SpecError(
-                    f"the store {old.name!r} is a {old.shape} store; only a key-value store "
-                    "becomes a versioned one"
+                    f"the store {old.name!r} is a {old.shape} store; only a key-value store can be "
+                    "migrated to a versioned store"
                 )
             return to
         if to is None:
             return old
         if isinstance(to, StoreSpec):
             raise SpecError(
-                f"to= must be the name of a format for the store {old.name!r}, not a spec. A "
-                "versioned store is made of its changelog (from_log=, --from-log)"
+                f"to= must be the name of a format for the store {old.name!r}, not a spec. To make "
+                "a versioned store, also pass the store's changelog (from_log=, --from-log)"
             )
         value_format = named(to, old.family) if isinstance(to, str) else to
         return old if value_format == old.format else replace(old, format=value_format)
@@ -195,19 +199,19 @@ class Work:
                 drop = command("migrate", self._root, store, options="--drop-old")
                 raise StateError(
                     f"the old files of the store {store!r} from an earlier migration are still in "
-                    f"{aside}. Delete them: {drop}"
+                    f"{aside}. Delete them with: {drop}"
                 )
 
     def _make(
         self, old: StoreSpec, new: StoreSpec, engine: Engine, log: Changelog | None
     ) -> Migrated:
-        """Make the new store, and compare it with the old one."""
+        """Make the new store, and compare it with the old store."""
         source = Place(self._source, self._root, old)
         target = Place(engine, places(self._root).new, new)
         target.root.mkdir(exist_ok=True)
         done = Migrated(old.name, True, self._source.name, engine.name, old.format, new.format)
         found = databases(self._source, self._root, old.name, None)
-        # An open database keeps out Kafka Streams, which ignores the lock file.
+        # Kafka Streams ignores the lock file, but it cannot open a database that is open here.
         with closing(found[0]()) if found else nullcontext():
             if new.shape != old.shape:
                 self._make_versions(source, target, cast("Changelog", log), done)
@@ -225,9 +229,10 @@ class Work:
         done.differing = compare(source, target, self._callback)
         if done.differing and not self._lossy:
             raise StateError(
-                f"{done.differing} keys of the store {done.store!r} would have another newest "
-                "value, or none: their records have descending times, are too late for the "
-                "history, or belong to another store. To accept that, pass lossy=True, --lossy"
+                f"in the versioned store, {done.differing} keys of the store {done.store!r} would "
+                "have another newest value or no value. Their records have descending times, are "
+                "too late for the history, or belong to another store. To migrate anyway, pass "
+                "lossy=True, --lossy on the command line"
             )
 
     def _refuse_losses(self, source: Place, new: StoreSpec) -> None:
@@ -239,5 +244,5 @@ class Work:
             raise FormatDowngradeError(
                 f"in the format {new.format.name} the store {new.name!r} would lose {lost.headers} "
                 f"headers of {lost.headed} values and {lost.timestamps} timestamps; nothing was "
-                "changed. To accept that, pass lossy=True, --lossy"
+                "changed. To migrate anyway, pass lossy=True, --lossy on the command line"
             )

@@ -1,4 +1,7 @@
-"""Verify a state directory by reading all of it in a child process: docs/verify.md."""
+"""The verification of a state directory, which a child process reads completely.
+
+See docs/verify.md.
+"""
 
 from kstore_core.maintenance.verify.findings import Counts, Finding, Place, Severity, Verified
 from kstore_core.maintenance.verify.verifying import Progress, verify

@@ -1,4 +1,4 @@
-"""The versions of a key over all its rows: each ends before the next one begins."""
+"""The check that the versions of a key do not overlap from one row of the key to the next."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["Link", "broken_chains", "version_rows"]
 
 _ID = struct.Struct(">q")
 _LATEST = 2**63 - 1
-"""Orders the latest row after the rows of all segments."""
+"""The segment number of the latest row of a key, which sorts after the rows of all segments."""
 
 
 class Link(NamedTuple):
-    """A row of a key."""
+    """A row that contains versions of a key: the latest row, or the key's row in a segment."""
 
     key: bytes
     segment: int
@@ -31,7 +31,9 @@ class Link(NamedTuple):
 
     @property
     def times(self) -> tuple[int, int | None]:
-        """The start and the end (exclusive) of its versions, ms; the latest row has no end.
+        """The start (inclusive) and the end (exclusive) of the row's versions, in ms.
+
+        The end of the latest row is None.
 
         Raises
         ------
@@ -44,7 +46,7 @@ class Link(NamedTuple):
 
 
 def version_rows(namespaces: Sequence[Namespace]) -> Iterator[tuple[bytes, list[Link]]]:
-    """Yield the keys in ascending order, each with its rows, oldest first."""
+    """Yield each key, in ascending order, and a list of its rows, which begins with the oldest."""
     streams = [
         _stream(namespace, number)
         for namespace in namespaces
@@ -56,21 +58,21 @@ def version_rows(namespaces: Sequence[Namespace]) -> Iterator[tuple[bytes, list[
 
 
 def broken_chains(namespaces: Sequence[Namespace]) -> Iterator[tuple[Link, str]]:
-    """Yield rows that begin before their predecessor ends, with an explanation."""
+    """Yield each row that begins before the previous row of its key ends, and an explanation."""
     for _, links in version_rows(namespaces):
         end: int | None = None
         for link in links:
             try:
                 first, beyond = link.times
             except FormatError:
-                continue  # reported by the check of single rows
+                continue  # the check of single rows reports this row
             if end is not None and first < end:
-                yield link, f"the row begins at {first}, and the previous row ends later, at {end}"
+                yield link, f"the row begins at {first}, before the previous row ends at {end}"
             end = beyond if beyond is not None and (end is None or beyond > end) else end
 
 
 def _segments(namespace: Namespace) -> Iterator[int]:
-    """Yield the ids of segments, found by one seek per segment."""
+    """Yield the ids of the segments in a namespace. Each id costs one seek."""
     lo: bytes | None = None
     while (row := namespace.first(lo, LATEST_PREFIX)) is not None:
         found = int.from_bytes(row[0][:8].ljust(8, b"\0"), "big", signed=True)

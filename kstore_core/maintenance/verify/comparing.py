@@ -1,4 +1,4 @@
-"""The comparison of a store with a restore of its changelog."""
+"""The comparison of a store with a second store, which is restored from the same changelog."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ Difference = tuple[Severity, Fault, bytes | None]
 def compare(
     engine: Engine, root: Path, stored: StoredSpec, log: Path
 ) -> Iterator[Difference | Counts]:
-    """Yield differences between a store and a restore of its changelog, and progress.
+    """Restore the changelog of a store to a temporary directory, and compare both stores.
+
+    Yield each difference, and at intervals the number of compared records.
 
     Parameters
     ----------
@@ -44,8 +46,9 @@ def compare(
     root : Path
         The state directory.
     stored : StoredSpec
+        The spec of the store.
     log : Path
-        The directory of the log's partition.
+        The directory of the changelog's partition.
     """
     topic, _, partition = log.name.rpartition("-")
     spec = _of_bytes(stored)
@@ -58,7 +61,8 @@ def compare(
         contains = state.offsets(spec.name).get(where)
         end = changelog.high_watermark - 1
         if contains is not None and contains < end:
-            end = whole_end(changelog, contains) - 1  # neither has the rest of a killed commit
+            # A restore ignores the incomplete commit of a killed writer at the end of the log.
+            end = whole_end(changelog, contains) - 1
         if contains is None or contains != end:
             yield (*_elsewhere(spec.name, log, contains, end), None)
             return
@@ -66,36 +70,41 @@ def compare(
             restored.restore(spec, changelog)
             if restored.offsets(spec.name).get(where, -1) < contains:
                 why = (
-                    "the writer was killed after a spill, so the store contains part of a commit "
-                    f"whose end {log} lacks. Commit once, then compare"
+                    "the writer was killed after a spill, so the store contains part of a commit, "
+                    f"and the end of this commit is not in {log}. Open the store, commit once, and "
+                    "compare again"
                 )
                 yield "note", Fault("compare", why), None
                 return
             ours, theirs = state.open(spec), restored.open(spec)
             if theirs.stream_time is not None:
-                # A store of Kafka has no stored stream time, so its reads show expired rows.
+                # Kafka Streams stores no stream time. Without it reads also return expired rows.
                 state._stores[spec.name].commits.advance(theirs.stream_time)
             yield from _differences(ours, theirs, log)
 
 
 def _elsewhere(store: str, log: Path, contains: int | None, end: int) -> tuple[Severity, Fault]:
     if contains is None:
-        return "note", Fault("compare", f"the store has no offset of {log}")
+        why = f"the store has no offset of {log}, so it cannot be compared with the log"
+        return "note", Fault("compare", why)
     first = command("restore", "PATH", store, options=f"--from {shlex.quote(str(log))}")
-    where = f"the store contains {log} up to offset {contains}, and the log ends at {end}"
+    where = f"the store contains {log} up to offset {contains}, but the log ends at offset {end}"
     if contains < end:
-        return "note", Fault("compare", f"{where}: restore the rest with: {first}")
-    return "corrupt", Fault("compare", f"{where}: it is another log, or has lost its end")
+        why = f"{where}. Before you compare, restore the rest of the log with: {first}"
+        return "note", Fault("compare", why)
+    return "corrupt", Fault(
+        "compare", f"{where}. The log belongs to another store, or has lost its end"
+    )
 
 
 def _of_bytes(stored: StoredSpec) -> StoreSpec:
-    """Return the spec of the store, with the serde of bytes for keys and values."""
+    """Return the spec of the store, but with bytes as the serdes of keys and values."""
     of_bytes = replace(stored, key=BYTES.name, value=BYTES.name)
     return of_bytes.spec()
 
 
 def _differences(store: Any, restored: Any, log: Path) -> Iterator[Difference | Counts]:
-    """Yield the records that differ, in the order of rows."""
+    """Yield a finding for each record that differs, in key order, and counts of records."""
     count = 0
     for key, stored, logged in _paired(_contents(store), _contents(restored)):
         count += 1
@@ -116,7 +125,10 @@ def _differences(store: Any, restored: Any, log: Path) -> Iterator[Difference | 
 def _paired(
     ours: Iterator[tuple[Any, Any]], theirs: Iterator[tuple[Any, Any]]
 ) -> Iterator[tuple[Any, Any, Any]]:
-    """Merge two ascending streams by key; None if one of them lacks the key."""
+    """Yield each key of two ascending streams with the value in the first and in the second stream.
+
+    A value is None if its stream lacks the key.
+    """
     our, their = next(ours, None), next(theirs, None)
     while our is not None or their is not None:
         if their is None or (our is not None and our[0] < their[0]):
@@ -132,7 +144,10 @@ def _paired(
 
 
 def _contents(store: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield all records of a store, with ascending keys that are equal in a restored store."""
+    """Yield all records of a store as pairs of a key and a value, in ascending order of keys.
+
+    A record and its counterpart in a restored store have the same key.
+    """
     spec = store.spec
     if spec.shape == "key_value":
         yield from store.all()
@@ -152,7 +167,7 @@ def _contents(store: Any) -> Iterator[tuple[Any, Any]]:
 
 
 class _Rows:
-    """A table with the methods of a namespace that `chains` uses."""
+    """A view of a table with the two methods of a namespace that `version_rows` calls."""
 
     def __init__(self, table: Any) -> None:
         self._table = table

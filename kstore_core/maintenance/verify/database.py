@@ -1,4 +1,4 @@
-"""The check of one database: every row of every namespace, read by scans and by lookups."""
+"""The check of one database, which reads every row of every namespace by scans and by lookups."""
 
 from __future__ import annotations
 
@@ -22,32 +22,34 @@ from kstore_core.tables.upgrade.decision import check_namespaces, look_at
 __all__ = ["DatabaseCheck", "FaultCallback"]
 
 FaultCallback = Callable[[Fault, str | None, bytes | None], None]
-"""Called with a fault, its namespace and its stored key."""
+"""A function that is called with a fault, its namespace or None, and its stored key or None."""
 
 _INDEX = b"\x01"
 
 
 @dataclass(slots=True, eq=False)
 class DatabaseCheck:
-    """Reads one database of a store.
+    """The check of one database of a store.
 
     Parameters
     ----------
     database : Database
-        A read-only database.
+        The database, opened read-only.
     kind : Kind
         The kind of the store.
     store : str
     on_fault : FaultCallback
     note : callable
-        Called for a check that is not possible, with a text and a namespace.
+        A function that is called with a text and a namespace, if a check is not possible or an
+        upgrade is unfinished.
     count : callable
-        Called at intervals with Counts, a namespace and a key, so that the place of a crash is
-        known.
+        A function that is called at intervals with `Counts`, a namespace and a key. If the process
+        crashes, the last call gives the place of the damage.
     id_bytes : int
-        The bytes of a segment's id before the key of each row.
+        The number of bytes that a segment's id occupies at the start of each stored key; 0 if
+        stored keys have no segment id.
     segment : SegmentTime or None
-        The time of the segment, if the database is that of a segment.
+        The time range of the segment if the database contains a single segment.
     """
 
     database: Database
@@ -61,12 +63,12 @@ class DatabaseCheck:
     segment: SegmentTime | None = None
 
     def run(self) -> StoreRecord:
-        """Read every namespace, also after a failure in one of them.
+        """Read and check every namespace. If a namespace cannot be read, report it and continue.
 
         Returns
         -------
         StoreRecord
-            The readable part of the store's record.
+            The part of the store's metadata that can be read.
         """
         names = sorted(self.database.namespaces())
         self.count(Counts(databases=1, namespaces=len(names)), OFFSETS, None)
@@ -89,7 +91,7 @@ class DatabaseCheck:
         return record
 
     def _check_layout(self, names: Sequence[str]) -> None:
-        """Check the namespaces against the kind of store, and find unfinished upgrades."""
+        """Check that this kind of store may have the namespaces, and report unfinished upgrades."""
         newest = self.kind.newest(names)
         if newest is None:
             return
@@ -102,14 +104,14 @@ class DatabaseCheck:
         if layout.older is not None:
             count = self.database.namespace(layout.older.namespace).approximate_count()
             self.note(
-                f"about {count} rows are still {layout.older.name}: the upgrade to {newest.name} "
-                "is unfinished, and moves a row when it is used. Move all rows with: "
+                f"about {count} rows still have the format {layout.older.name}, because the "
+                f"upgrade to {newest.name} is unfinished. Upgrade all rows with: "
                 + command("upgrade", "PATH", self.store),
                 layout.older.namespace,
             )
 
     def _check_entries(self, namespace: Namespace) -> StoreRecord:
-        """Check each entry, and return the record of all of them."""
+        """Check each entry of the metadata, and return the metadata of all undamaged entries."""
         records = []
         for keys, values in self._chunks(namespace):
             for key, value in zip(keys, values, strict=True):
@@ -121,7 +123,7 @@ class DatabaseCheck:
         return joined(records)
 
     def _check_rows(self, namespace: Namespace, names: Sequence[str]) -> bool:
-        """Check row by row; return True if there are rows."""
+        """Check each row of a namespace; return True if the namespace has rows."""
         name = namespace.name
         value_format = self.kind.format_of(name, names)
         check = RowCheck(self.kind, value_format, self.id_bytes, self.segment)
@@ -139,19 +141,22 @@ class DatabaseCheck:
         if is_used and value_format is None:
             kind = " or ".join(self.kind.families).replace("_", "-")
             self.note(
-                f"the store has no stored spec and may be {kind}, so values are not decoded; "
-                "describe it with --shape and further options",
+                f"the store has no stored spec, and its shape may be {kind}, so values are not "
+                "decoded. To check the values, describe the store with --shape and further options",
                 name,
             )
         return is_used
 
     def _chunks(self, namespace: Namespace) -> Iterator[Chunk]:
-        """Yield the chunks of a scan, up to a key out of order: after it the scan may never end."""
+        """Yield the chunks of a scan; stop at keys that do not ascend.
+
+        Beyond such keys the scan of a damaged database might never end.
+        """
         last: bytes | None = None
         for keys, values in namespace.scan():
             if (last is not None and keys[0] <= last) or any(map(ge, keys, keys[1:])):
                 self.on_fault(
-                    Fault("order", "the keys do not ascend; the rest is not read"),
+                    Fault("order", "the keys do not ascend; the rest of the namespace is not read"),
                     namespace.name,
                     keys[0],
                 )
@@ -167,13 +172,16 @@ class DatabaseCheck:
             if found != value:
                 what = "nothing" if found is None else "another value"
                 self.on_fault(
-                    Fault("lookup", f"a lookup finds {what}, and a scan shows the row"),
+                    Fault("lookup", f"a scan reads the row, but a lookup of its key finds {what}"),
                     namespace.name,
                     key,
                 )
 
     def _check_together(self, rows: Sequence[Namespace]) -> None:
-        """Check several rows together: two formats, index rows, chains of versions."""
+        """Run the checks that compare rows with other rows.
+
+        They find rows in two formats, missing index rows, and versions that overlap.
+        """
         for number, namespace in enumerate(rows):
             for other in rows[number + 1 :]:
                 self._check_twice(namespace, other)
@@ -200,17 +208,17 @@ class DatabaseCheck:
         )
 
     def _check_twice(self, namespace: Namespace, other: Namespace) -> None:
-        """Report rows that exist in two formats; an upgrade deletes the older row."""
+        """Report rows that exist in two formats. An upgrade deletes the row in the older format."""
         for keys, _ in namespace.scan():
             for key, value in zip(keys, other.get_many(keys), strict=True):
                 if value is not None:
-                    why = f"the row also exists in {other.name!r}, in another format"
+                    why = f"the namespace {other.name!r} has the row in another format, too"
                     self.on_fault(Fault("two formats", why, serious=False), namespace.name, key)
 
     def _check_index(
         self, namespace: Namespace, rows: Sequence[Namespace], pairs: RowPairs
     ) -> None:
-        """Report rows without their index row, and index rows without their row."""
+        """Report rows that have no index row, and index rows that have no row."""
         size = self.id_bytes
         for keys, _ in namespace.scan():
             others = []
@@ -220,7 +228,7 @@ class DatabaseCheck:
                 try:
                     others.append(key[:size] + other(key[size:]))
                 except FormatError:
-                    others.append(key)  # reported by the check of single rows
+                    others.append(key)  # the check of single rows reports this key
             missing = [
                 key
                 for key, *found in zip(
@@ -234,6 +242,6 @@ class DatabaseCheck:
 
 def _alone(key: bytes) -> Fault:
     if key.startswith(_INDEX):
-        why = "the index row of an interrupted write has no row; a scan deletes it"
+        why = "an interrupted write left an index row without a row; the next scan deletes it"
         return Fault("index", why, serious=False)
-    return Fault("index", "the row has no index row, so a fetch by its key misses it")
+    return Fault("index", "the row has no index row, so a fetch by its key does not find the row")

@@ -1,4 +1,4 @@
-"""The check of single entries of the offsets namespace."""
+"""The check of single entries of the offsets namespace, which has the metadata of a store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["checked_entry", "joined", "read_entries"]
 
 
 def checked_entry(key: bytes, value: bytes, store: str) -> tuple[StoreRecord, Fault | None]:
-    """Return the record of an entry, and its fault."""
+    """Return the metadata in an entry, and the entry's fault; None if the entry is sound."""
     try:
         record = read_record(cast("Namespace", _Entry(key, value)))
         if record.commit is not None:
@@ -31,18 +31,19 @@ def checked_entry(key: bytes, value: bytes, store: str) -> tuple[StoreRecord, Fa
 
 def _odd(key: bytes, value: bytes, record: StoreRecord, store: str) -> Fault | None:
     if key == STATUS and value not in (OPEN, CLOSED):
-        return Fault("entry", f"the status must be open or closed, not {value!r}")
+        return Fault("entry", f"the status of the store must be open or closed, not {value!r}")
     if record.spec is not None and record.spec.name != store:
-        why = f"the stored spec names another store, {record.spec.name!r}"
+        why = f"the stored spec belongs to another store, {record.spec.name!r}"
         return Fault("entry", why, serious=False)
     for (topic, partition), offset in record.offsets.items():
         if offset < -1 and (topic, partition) in record.known_offsets:
-            return Fault("entry", f"the offset of {topic}-{partition} is {offset}")
+            why = f"the offset of {topic}-{partition} is {offset}, but it must not be negative"
+            return Fault("entry", why)
     return None
 
 
 def read_entries(namespace: Namespace, store: str) -> StoreRecord:
-    """Return the record of all undamaged entries."""
+    """Return the metadata in all undamaged entries of a namespace."""
     return joined(
         checked_entry(key, value, store)[0]
         for keys, values in namespace.scan()
@@ -51,7 +52,7 @@ def read_entries(namespace: Namespace, store: str) -> StoreRecord:
 
 
 def joined(records: Iterable[StoreRecord]) -> StoreRecord:
-    """Return the record of several entries of one namespace."""
+    """Return one object with the metadata of several entries of one namespace."""
     whole = StoreRecord()
     for record in records:
         whole.offsets |= record.offsets
@@ -64,7 +65,7 @@ def joined(records: Iterable[StoreRecord]) -> StoreRecord:
 
 
 class _Entry:
-    """A namespace of one row."""
+    """A stand-in for a namespace that has a single row."""
 
     def __init__(self, key: bytes, value: bytes) -> None:
         self._row: Chunk = [key], [value]

@@ -1,4 +1,4 @@
-"""Findings: a fault, its place, the next command."""
+"""The findings of verify and doctor, each with a fault, a place and a remedy."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from typing import Any, Literal
 __all__ = ["Counts", "Finding", "Findings", "Place", "Severity", "Verified", "is_forbidden"]
 
 Severity = Literal["corrupt", "locked", "finding", "note"]
-"""corrupt: data is wrong or lost. locked: another process has a lock. finding: something is wrong,
-and no data is lost. note: information, or a check that was not possible."""
+"""The severity of a finding.
+
+``"corrupt"`` means that data is wrong or lost. ``"locked"`` means that another process has a lock.
+``"finding"`` means that something is wrong, but no data is lost. ``"note"`` means that nothing is
+wrong, or that a check was not possible.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +25,13 @@ class Place:
     ----------
     store : str
     segment : str or None
-        The name of the segment's own database; None where the store has one database.
+        The name of the segment, if each segment of the store has its own database; otherwise None.
     namespace : str or None
+        The namespace of the database; None if unknown.
     key : bytes or None
-        The stored key.
+        The stored key of the row; None if the finding is not about a row.
     shard : int or None
-        The shard of a partitioned store.
+        The shard of a partitioned store; None for a store in a state directory.
     """
 
     store: str
@@ -38,18 +43,19 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fault.
+    """A fault or a note that verify or doctor reports.
 
     Attributes
     ----------
     severity : {"corrupt", "locked", "finding", "note"}
     what : str
-        The kind of fault; a fixed text.
+        The kind of the fault, one of the fixed words of docs/verify.md.
     why : str
-        The observation.
+        A description of what was found.
     place : Place
+        The place where it was found.
     remedy : str
-        The next step, as a command if there is one.
+        The next step, with a command if one helps; empty if nothing needs to be done.
     """
 
     severity: Severity
@@ -61,22 +67,24 @@ class Finding:
 
 @dataclass(slots=True)
 class Counts:
-    """Counts of what was read.
+    """The amounts of data that a verification has read.
 
     Attributes
     ----------
-    databases, namespaces, rows, bytes
-        In the stores. Bytes are those of keys and values.
+    databases, namespaces, rows : int
+        The numbers of databases, namespaces and rows of the stores.
+    bytes : int
+        The total size of the rows' keys and values, in bytes.
     versions : int
-        In versioned stores, including tombstones.
+        The number of versions in versioned stores, including tombstones.
     entries : int
-        In offsets namespaces.
-    log_batches, log_records
-        In changelogs.
+        The number of entries in the offsets namespaces.
+    log_batches, log_records : int
+        The numbers of batches and records of the changelogs.
     compared : int
-        Records that were compared with a restore.
+        The number of records that were compared with a restore of a changelog.
     files : int
-        Files of a partitioned store that were compared with its manifests.
+        The number of files of a partitioned store that were compared with its manifests.
     """
 
     databases: int = 0
@@ -91,7 +99,7 @@ class Counts:
     files: int = 0
 
     def add(self, other: Counts) -> None:
-        """Add another's counts."""
+        """Add the counts of ``other`` to these counts."""
         for name, count in asdict(other).items():
             setattr(self, name, getattr(self, name) + count)
 
@@ -111,26 +119,30 @@ class Verified:
 
     @property
     def exit_code(self) -> int:
-        """0 sound, 1 findings, 3 locked, 4 corrupt."""
+        """The exit code of the worst finding.
+
+        The code is 4 for ``"corrupt"``, 3 for ``"locked"``, 1 for ``"finding"``, and 0 if all
+        findings are notes or there are none.
+        """
         found = {finding.severity for finding in self.findings}
         codes = {"corrupt": 4, "locked": 3, "finding": 1}
         return next((code for severity, code in codes.items() if severity in found), 0)
 
 
 def is_forbidden(error: BaseException) -> bool:
-    """Return True for an error of file permissions, which is no damage."""
+    """Return True if file permissions caused the error, so that it does not indicate damage."""
     return "Permission denied" in str(error)
 
 
 class Findings:
-    """Passes findings on, at most `at_most` of a kind per namespace; the rest is counted.
+    """A filter that passes on a limited number of findings of each kind, and counts the rest.
 
     Parameters
     ----------
     send : callable
-        Called with each Finding.
+        A function that is called with each `Finding` that is passed on.
     at_most : int
-        The most findings of a kind per namespace; 0 for all.
+        The most findings of the same kind per namespace; no limit if 0.
     """
 
     def __init__(self, send: Any, at_most: int) -> None:
@@ -140,7 +152,7 @@ class Findings:
         self._last: dict[tuple[str, Place], Finding] = {}
 
     def add(self, finding: Finding) -> None:
-        """Pass a finding on, or count it if there are too many."""
+        """Pass a finding on, or only count it if the limit of its kind has been reached."""
         kind = finding.what, replace(finding.place, key=None)
         self._seen[kind] += 1
         if self._at_most and self._seen[kind] > self._at_most:
@@ -149,9 +161,10 @@ class Findings:
             self._send(finding)
 
     def end(self) -> None:
-        """Pass on the number of the findings that were only counted."""
+        """Pass on the number of the findings that were only counted, as a finding of each kind."""
         for kind, finding in self._last.items():
             more = self._seen[kind] - self._at_most
-            self._send(replace(finding, why=f"{more} more of these, the last one: {finding.why}"))
+            why = f"{more} more findings of this kind, the last: {finding.why}"
+            self._send(replace(finding, why=why))
         self._seen.clear()
         self._last.clear()

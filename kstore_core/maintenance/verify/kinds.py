@@ -1,4 +1,4 @@
-"""The kind of a store: from its stored spec, else all kinds that its namespaces allow."""
+"""The kind of a store: its spec, or the families of stores that have its namespaces."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ _ORDERED = "time_ordered_"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Known facts on a store.
+    """The known or possible shapes of a store, and its spec.
 
     Attributes
     ----------
     families : tuple of str
-        The possible shapes; one if the shape is known.
+        The possible families of the store; a single family if it is known. A family is a shape,
+        with the prefix ``time_ordered_`` if the keys of the rows begin with the time.
     spec : StoredSpec or None
-        The stored spec, or the caller's.
+        The stored spec, or the spec that the caller passed.
     width_ms : int
-        The greatest width of a segment; 0 if unknown.
+        The upper limit of a segment's width, in ms; 0 if unknown.
     described : bool
-        True if the spec is the caller's. Rows that contradict it may be sound.
+        True if the caller passed the spec. The spec may then be wrong, and a row that contradicts
+        it may be sound.
     """
 
     families: tuple[str, ...]
@@ -40,16 +42,19 @@ class Kind:
 
     @property
     def family(self) -> str | None:
-        """The shape, if it is known."""
+        """The family of the store; None if several families are possible."""
         return self.families[0] if len(self.families) == 1 else None
 
     @property
     def in_segments(self) -> bool:
-        """Return True if its rows lie in segments of time."""
+        """True if the store keeps its rows in segments of time."""
         return self.family in _IN_SEGMENTS
 
     def newest(self, namespaces: Iterable[str]) -> ValueFormat | None:
-        """The newest format according to the spec and these namespaces; None without a spec."""
+        """Return the newest format that the store has, from the spec and from ``namespaces``.
+
+        Return None if there is no spec.
+        """
         if self.spec is None:
             return None
         kin = of_shape(self.spec.family)
@@ -57,7 +62,10 @@ class Kind:
         return max([self.spec.format, *seen], key=lambda f: len(f.upgrades))
 
     def format_of(self, namespace: str, namespaces: Iterable[str]) -> ValueFormat | None:
-        """Return the format of a namespace; None if the possible shapes disagree on its parts."""
+        """Return the format of the rows in a namespace.
+
+        Return None if the possible families give different formats.
+        """
         newest = self.newest(namespaces)
         found = {
             f
@@ -70,7 +78,7 @@ class Kind:
         return found.pop() if len(made_of) == 1 else None
 
     def row_keys(self) -> list[RowKeys]:
-        """Return the possible key layouts of rows in segments."""
+        """Return the key layouts that rows in segments of this store may have."""
         return [
             rows_of(
                 family.removeprefix(_ORDERED),
@@ -98,11 +106,11 @@ def kind_of(
     namespaces : iterable of str
         The namespaces of the store.
     has_children : bool
-        True if its segments have a database each.
+        True if each segment of the store has its own database.
     starts : iterable of int
-        The starts of these segments, ms.
+        The start times of these segments, in ms.
     described : bool
-        True if the spec is the caller's.
+        True if the caller passed the spec.
     """
     if spec is not None:
         return Kind((spec.family,), spec, spec.segment_interval_ms or 0, described)

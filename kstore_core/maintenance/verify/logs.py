@@ -1,4 +1,4 @@
-"""The check of a changelog in files: checksums, ascending offsets, missing files."""
+"""The check of a changelog in files: of its checksums, the order of offsets, and missing files."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _SOME_BATCHES = 100
 
 
 def log_of(logs: Path, store: str, task: Path) -> Path | None:
-    """Return the log of a store's partition below ``logs``, or ``logs`` itself if it is such a log.
+    """Return the directory of a store's changelog in ``logs``, or ``logs`` if it is the changelog.
 
-    The name of the task's directory gives the partition. The result is None if there is no log,
-    more than one, or one that may belong to another store.
+    The name of the directory ``task`` gives the partition. Return None if there is no such log, if
+    there are several, or if the log may belong to another store.
     """
     named = log_at(logs)
     if named is not None and is_topic_of(named[0], store) and list_segments(logs):
@@ -46,16 +46,17 @@ def log_of(logs: Path, store: str, task: Path) -> Path | None:
 def check_log(
     log: Path, contains: Mapping[Partition, int] | None = None
 ) -> Iterator[tuple[Severity, Fault] | Counts]:
-    """Yield the faults of a log, and counts of what was read.
+    """Yield the faults of a log, and counts of the batches and records that were read.
 
-    Segments after a damaged one are read, too. A log that ends before the store's offset is too
-    short.
+    If a segment of the log is damaged, the next segments are still read. It is a fault if the log
+    ends before the store's offset.
 
     Parameters
     ----------
     log : Path
+        The directory of the log.
     contains : mapping, optional
-        The offsets of the store.
+        The offset of the last record that the store contains, by partition.
     """
     noted, segments = noted_start(log), list_segments(log)
     if why := start_fault(log, segments):
@@ -64,7 +65,7 @@ def check_log(
     next_offset: int | None = None
     for segment in segments:
         if next_offset is not None and segment.base_offset != next_offset:
-            why = f"the segment before {segment.path.name} ends at offset {next_offset}: "
+            why = f"the segment before {segment.path.name} ends at offset {next_offset}, so "
             yield "corrupt", Fault("log", f"{why}a file is missing")
         tail = Tail(segment, 0, segment.base_offset)
         try:
@@ -92,13 +93,14 @@ def check_log(
 
 
 def check_end(log: Path, contains: Mapping[Partition, int]) -> Iterator[tuple[Severity, Fault]]:
-    """Yield findings about a log's start and end, and the batches of its last segment.
+    """Yield findings about a log's start, its last segment, and its end.
 
     Parameters
     ----------
     log : Path
+        The directory of the log.
     contains : mapping
-        The offsets of the store.
+        The offset of the last record that the store contains, by partition.
     """
     noted, segments = noted_start(log), list_segments(log)
     if why := start_fault(log, segments):
@@ -115,7 +117,7 @@ def check_end(log: Path, contains: Mapping[Partition, int]) -> Iterator[tuple[Se
 
 
 def _read(segment: Segment) -> Iterator[tuple[Counts | None, Tail]]:
-    """Yield the end of each batch, and counts after some of them."""
+    """Yield a pair for each batch of a segment: counts, which are mostly None, and the end."""
     counts = Counts()
     offset, end = segment.base_offset, 0
     for head, data in batches(segment):
@@ -135,12 +137,12 @@ def _read(segment: Segment) -> Iterator[tuple[Counts | None, Tail]]:
 def _end(
     log: Path, contains: Mapping[Partition, int], tail: Tail, rest: Rest, unwritten: str | None
 ) -> Iterator[tuple[Severity, Fault]]:
-    """Yield findings about a log's end, compared with the store's position.
+    """Yield findings about a log's end, which is compared with the store's offset.
 
     Parameters
     ----------
     unwritten : str or None
-        The reason why a log without batches has lost records.
+        The reason why a log without batches must have lost records; None if there is no reason.
     """
     named = log_at(log)
     last = contains.get(named) if named else None
@@ -151,10 +153,13 @@ def _end(
             ends = f"has no whole batch, but {rest}"
         elif not tail.segment.path.exists():
             ends = "has no files"
-        why = f"{log} {ends}, and the store contains it up to offset {last}"
-        yield "corrupt", Fault("log", f"{why}: it is another log, or has lost its end")
+        why = f"{log} {ends}, but the store contains the log up to offset {last}"
+        yield (
+            "corrupt",
+            Fault("log", f"{why}. The log belongs to another store, or has lost its end"),
+        )
     elif unwritten is not None:
-        # After a power cut the first write of a log may consist of zeros alone.
+        # After a power failure the first write of a log may consist of zeros only.
         severity: Severity = "finding" if noted_start(log) is None else "corrupt"
         yield severity, Fault("log", unwritten)
     elif rest:
@@ -163,4 +168,4 @@ def _end(
             yield "finding", Fault("log", f"{where}; records may be missing")
         else:
             target = f"{tail.segment.path.name}{CUT}<n>"
-            yield "note", Fault("log", f"{where}; the next write moves them to {target}")
+            yield "note", Fault("log", f"{where}; the next writer moves these bytes to {target}")

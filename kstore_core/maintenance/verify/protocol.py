@@ -15,7 +15,7 @@ __all__ = ["Job", "Survey", "Unit"]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job for a child process.
+    """The settings of a verification, which the parent sends to each child process.
 
     Attributes
     ----------
@@ -23,11 +23,11 @@ class Job:
     root : Path
         The state directory.
     spec : StoredSpec or None
-        The spec of stores without a stored one.
+        The spec that the caller passed, for a store without a stored spec.
     at_most : int
-        The most findings of a kind per namespace; 0 for all.
+        The most findings of the same kind per namespace; no limit if 0.
     logs : Path or None
-        Directory of the changelogs.
+        The directory of the changelogs; None if changelogs are not checked.
     """
 
     engine: Engine
@@ -39,18 +39,19 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit of work that does not depend on other units.
+    """A unit of work of a child process.
 
     Attributes
     ----------
     does : {"survey", "files", "rows", "log", "compare"}
+        The check to run.
     store : str
     segment : str or None
-        The name of the segment's own database.
+        The name of the segment, if each segment of the store has its own database.
     kind : Kind or None
-        The result of the survey.
+        The kind of the store, which the survey has returned.
     end : int
-        The start of the next segment, ms; 0 for the last one.
+        The start of the next segment, in ms; 0 for the last segment.
     offsets : dict
         The known offsets of the store.
     """
@@ -68,16 +69,18 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The stored description of a store.
+    """The result of a first look at a store: its kind and its metadata.
 
     Attributes
     ----------
     kind : Kind
+        The kind of the store.
     record : StoreRecord
+        The stored metadata.
     older : dict of str to int
-        The approximate number of rows per older format.
+        The approximate number of rows in each older format, by the format's name.
     read : bool
-        True if a database could be read, or the store has none yet.
+        True if at least one database could be read, or the store has no database yet.
     """
 
     kind: Kind

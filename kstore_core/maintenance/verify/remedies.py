@@ -1,4 +1,4 @@
-"""The remedy for each finding."""
+"""The next step that a user should take after a finding."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kstore_core.maintenance.verify.rows import Fault
 
 __all__ = ["LOG_REMEDY", "remedy"]
 
-LOG_REMEDY = "take the file from a copy of the log, or restore the store from its source"
+LOG_REMEDY = "put the file back from a copy of the log, or rebuild the store from its input"
 
 
 def remedy(severity: Severity, fault: Fault, unit: Unit, job: Job) -> str:
-    """Return the next command."""
+    """Return the next step after a finding, with a command if one helps; empty for a note."""
     root = job.root
     if severity == "note":
         return ""
@@ -23,17 +23,24 @@ def remedy(severity: Severity, fault: Fault, unit: Unit, job: Job) -> str:
         return LOG_REMEDY
     if fault.what == "forbidden":
         return (
-            f"read it as a user with access; list the permissions with: {command('doctor', root)}"
+            "verify the store as a user who may read it; list the permissions with: "
+            f"{command('doctor', root)}"
         )
     if fault.what == "failed":
-        return "verify it again; if it fails again, report this text"
+        return "verify the store again; if that fails again, report this text as a bug"
     if fault.what == "description":
-        return "describe the store as it was written, and verify it again; if it was, restore it"
+        return (
+            "describe the store with the options with which it was written, and verify it again; "
+            "if the description is right, restore the store"
+        )
     if fault.what == "two formats":
         return f"finish the upgrade with: {command('upgrade', root, unit.store)}"
     if severity == "corrupt" and job.spec is not None:
-        return "check the description of the store; if it is right, restore it from its changelog"
+        return (
+            "check the description of the store; if it is right, restore the store from its "
+            "changelog"
+        )
     if severity == "corrupt":
         aside = command("doctor", root, options=f"--set-aside {unit.store}")
         return f"set the store aside and restore it: {aside}"
-    return f"look at it with: {command('inspect', root)}"
+    return f"inspect the store with: {command('inspect', root)}"

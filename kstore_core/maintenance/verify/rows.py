@@ -1,4 +1,4 @@
-"""The check of one row: its key, its segment, its value."""
+"""The check of a single row: of its key, its segment and its value."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INDEX = b"\x01"
 
 
 class Fault(NamedTuple):
-    """A fault of a row; not serious if the row is still readable."""
+    """A fault that a check has found. If the data can still be read, the fault is not serious."""
 
     what: str
     why: str
@@ -36,51 +36,55 @@ class Fault(NamedTuple):
 LEFT_OUT = {
     "duplicates": Fault(
         "description",
-        "the row is numbered, and the store was described without duplicates: pass "
-        "retain_duplicates=True, --retain-duplicates",
+        "the row has a sequence number, but the store was described as one without duplicates. "
+        "Pass retain_duplicates=True, --retain-duplicates on the command line",
         serious=False,
     ),
     "index": Fault(
         "description",
-        "the row belongs to an index, and the store was described without one, by indexed=False "
-        "or --without-index",
+        "the row is an index row, but the store was described as one without an index, by "
+        "indexed=False or --without-index",
         serious=False,
     ),
     "no index": Fault(
         "description",
-        "the rows have no index, and the store was described with one: pass indexed=False, "
-        "--without-index",
+        "the rows have no index, but the store was described as one with an index. Pass "
+        "indexed=False, --without-index on the command line",
         serious=False,
     ),
 }
-"""Errors in the caller's description of a sound store."""
+"""The faults of a sound store that the caller has described wrongly."""
 
 
 class SegmentTime(NamedTuple):
-    """The start and the latest end (exclusive) of a segment in ms; 0 for an unknown end."""
+    """The start (inclusive) and the latest end (exclusive) of a segment, in ms.
+
+    The end is 0 if unknown.
+    """
 
     start: int
     end: int
 
 
 class RowCheck:
-    """Checks the rows of one namespace.
+    """The check of the rows of one namespace.
 
     Parameters
     ----------
     kind : Kind
         The kind of the store.
     value_format : ValueFormat or None
-        The format of the namespace; None if it is unknown. Then values are not decoded.
+        The format of the rows. If it is None, the format is unknown and values are not decoded.
     id_bytes : int
-        The bytes of a segment's id before the key of each row.
+        The number of bytes that a segment's id occupies at the start of each stored key; 0 if
+        stored keys have no segment id.
     segment : SegmentTime or None
-        The time of the segment, if it has a database of its own.
+        The time range of the segment, if the segment has its own database.
 
     Attributes
     ----------
     versions : int
-        The versions so far.
+        The number of versions that were checked so far.
     """
 
     def __init__(
@@ -137,7 +141,8 @@ class RowCheck:
             yield from _serde_fault("key", user_key, self._key_serde)
         if is_index:
             if value and self._kind.family is not None:
-                yield Fault("index row", f"its value must be empty, and has {len(value)} bytes")
+                why = f"the value of an index row must be empty, but has {len(value)} bytes"
+                yield Fault("index row", why)
             elif value:
                 yield from self._check_value(value)
             return
@@ -153,18 +158,19 @@ class RowCheck:
             data = self._value(value)
         except FormatError as error:
             assert self._format is not None
-            yield Fault("value", f"it does not have the format {self._format.name}: {error}")
+            why = f"the value does not have the format {self._format.name}: {error}"
+            yield Fault("value", why)
             return
         if data is not None:
             yield from _serde_fault("value", data, self._value_serde)
 
     def _in_segment(self, key: bytes) -> bytes | Fault:
-        """Return the user's key of a row in a segment, or a fault."""
+        """Return the user's key of a row in a segment, or the fault of the stored key."""
         segment = self._segment
         if self._id_bytes:
             number = int.from_bytes(key[: self._id_bytes], "big", signed=True)
             if len(key) < self._id_bytes or number < 0:
-                return Fault("key", "it does not begin with the id of a segment")
+                return Fault("key", "the key does not begin with the id of a segment")
             width = self._kind.width_ms
             segment = SegmentTime(number * width, (number + 1) * width)
             key = key[self._id_bytes :]
@@ -180,7 +186,7 @@ class RowCheck:
         return Fault("key", reasons[0])
 
     def _forget(self, key: bytes, segment: SegmentTime) -> None:
-        """Remove the shapes that this row cannot have."""
+        """Remove the key layouts that do not fit this row."""
         self._candidates = [
             rows
             for rows in self._candidates
@@ -189,12 +195,12 @@ class RowCheck:
 
     def _check_versioned(self, key: bytes, row: bytes) -> Iterator[Fault]:
         if len(key) < len(LATEST_PREFIX):
-            yield Fault("key", "it does not begin with the id of a segment")
+            yield Fault("key", "the key does not begin with the id of a segment")
             return
         user_key, number = key[8:], int.from_bytes(key[:8], "big", signed=True)
         yield from _serde_fault("key", user_key, self._key_serde)
         if number < -1:
-            yield Fault("key", f"its segment {number} is negative")
+            yield Fault("key", f"the segment id in the key is negative: {number}")
             return
         width = self._kind.width_ms
         versions: list[tuple[int, int | None, bytes | None]]
@@ -205,12 +211,13 @@ class RowCheck:
             else:
                 versions = [*segment_rows.entries(row)]
         except FormatError as error:
-            yield Fault("value", f"it is not a row of versions: {error}")
+            yield Fault("value", f"the value is not a row of versions: {error}")
             return
         self.versions += len(versions)
         for begin, end, value in versions:
             if begin < 0:
-                yield Fault("version", f"it begins at {begin}, before 1970", serious=False)
+                why = f"the version begins at {begin}, before 1970"
+                yield Fault("version", why, serious=False)
             if end is not None and width and segment_id(end, width) != number:
                 yield Fault(
                     "version",
@@ -224,21 +231,22 @@ class RowCheck:
 def _read_as(
     rows: RowKeys, key: bytes, segment: SegmentTime, *, numbered: bool
 ) -> tuple[str | None, bytes]:
-    """Return the fault of a key in this layout and segment, or None, and the user's key."""
+    """Split a stored key by one layout; return its fault or None, and the user's key."""
     try:
         user_key, first, second = rows.split(key)
         time = rows.segment_time(key)
     except FormatError as error:
-        return f"it is not a key of such a row: {error}", b""
+        return f"the key does not have the layout of such a row: {error}", b""
     if time < 0:
-        return f"its time is {time}, before 1970", b""
+        return f"the time in the key is {time}, before 1970", b""
     if time < segment.start or (segment.end > segment.start and time >= segment.end):
-        return f"its time {time} is not in the segment from {segment.start} to {segment.end}", b""
+        where = f"the segment from {segment.start} to {segment.end}"
+        return f"the time in the key, {time}, is not in {where}", b""
     if rows.schema.session:
         if not 0 <= second <= first:
-            return f"its session ends at {first}, before its start at {second}", b""
+            return f"the session in the key ends at {first}, before its start at {second}", b""
     elif second < 0 or (second and not numbered):
-        return f"it has the number {second}, but the store retains no duplicates", b""
+        return f"the key has the sequence number {second}, but the store retains no duplicates", b""
     return None, user_key
 
 
@@ -248,11 +256,15 @@ def _serde_fault(part: str, data: bytes, serde: BuiltInSerde[object] | None) -> 
     try:
         serde.deserialize(data)
     except FormatError as error:
-        yield Fault(f"{part} and serde", f"the store's {part}s are {serde.name}: {error}", False)
+        why = f"the serde of the store's {part}s, {serde.name}, cannot read the {part}: {error}"
+        yield Fault(f"{part} and serde", why, False)
 
 
 def _decoder(value_format: ValueFormat | None) -> Callable[[bytes], bytes | None]:
-    """Return a decoder of values to the user's bytes; for an unknown format it returns None."""
+    """Return a function that decodes a stored value to the user's bytes.
+
+    If the format is unknown, the function returns None.
+    """
     if value_format is None:
         return lambda _: None
     if value_format.headers and value_format.timestamped and not value_format.versioned:

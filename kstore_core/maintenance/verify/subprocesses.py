@@ -1,4 +1,4 @@
-"""The child process that reads; if damage ends it, the parent starts another one."""
+"""The child process that reads the data. If damage ends a child, the parent starts a new child."""
 
 from __future__ import annotations
 
@@ -29,20 +29,23 @@ _START_TIMEOUT_S = 300.0
 
 
 class DiedError(Exception):
-    """The child ended before its unit was done; the message has the exit code or signal."""
+    """The child process ended before it finished its unit of work.
+
+    The message contains its exit code or signal.
+    """
 
 
 class Child:
-    """A child process that does units of work, one after the other.
+    """A child process that does units of work in the order of the calls of `do`.
 
-    It is a new interpreter: engines do not survive a fork, and multiprocessing would import the
-    caller's main module.
+    The child is a new interpreter and not a fork, because engines do not survive a fork. It is not
+    started by multiprocessing, which would import the main module of the caller.
 
     Parameters
     ----------
     job : Job
     patience_s : float
-        The longest time without a message.
+        The longest time without a message from the child, in seconds. After it the child is killed.
     """
 
     def __init__(self, job: Job, patience_s: float) -> None:
@@ -73,19 +76,21 @@ class Child:
         self._errors.close()
 
     def do(self, unit: Unit, on_message: Callable[[str, Any], None]) -> Any:
-        """Run a unit; messages of the child go to ``on_message``.
+        """Let the child do a unit of work, and return its result.
+
+        ``on_message`` is called with the name and the content of each message of the child.
 
         Raises
         ------
         DiedError
-            The child ended and cannot be used again.
+            The child ended. This object cannot be used again.
         """
         try:
             self._ours.send(unit)
             while True:
                 patience = self._patience_s if self._is_ready else _START_TIMEOUT_S
                 if not self._ours.poll(patience):
-                    raise DiedError(f"it sent no message for {patience:g} s, and was killed")
+                    raise DiedError(f"no message arrived for {patience:g} s, so it was killed")
                 name, content = self._ours.recv()
                 if name == "ready":
                     self._is_ready = True
@@ -105,7 +110,7 @@ class Child:
 
 
 def serve(fd: int) -> None:
-    """Run units of work until the parent closes the connection."""
+    """Do the units of work that the parent sends, until the parent closes the connection."""
     with Connection(fd) as parent:
         worker = Worker(parent.recv(), lambda name, content: parent.send((name, content)))
         parent.send(("ready", None))

@@ -1,4 +1,4 @@
-"""The parent process of verify: it assigns jobs and handles the death of a child."""
+"""The parent process of a verification, which sends work to children and handles their crashes."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _PATIENCE_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress of a verification.
+    """The progress of a verification.
 
     Attributes
     ----------
     reading : str
-        The store, or the segment.
+        The name of the store that is being read, or ``store/segment``.
     done, units : int
-        Finished and total pieces of work.
+        The number of finished units of work, and the number of all units known so far.
     rows, findings : int
-        The counts so far.
+        The numbers of rows and findings so far.
     """
 
     reading: str
@@ -63,7 +63,7 @@ def verify(
     patience_s: float = _PATIENCE_S,
     progress: Callable[[Progress], object] | None = None,
 ) -> Verified:
-    """Read and check everything in a state directory, in a child process, without a change.
+    """Read and check all data in a state directory, in a child process; change nothing.
 
     Parameters
     ----------
@@ -72,42 +72,51 @@ def verify(
     store : str, optional
         The only store to verify. Default: all stores.
     spec : StoreSpec, optional
-        The spec of the store if it has no stored spec, like every store of Kafka Streams.
+        The spec of ``store``. It may be passed only if the store has no stored spec, which is the
+        case for every store that Kafka Streams wrote.
     engine, options
         As in :func:`kstore_core.open_state`.
     changelog : path-like, optional
-        The directory of the stores' changelogs in files, which are also read.
+        The directory of the stores' changelogs in files. If it is given, the changelogs are read,
+        too.
     compare : bool
-        True to restore each store from its changelog into a temporary directory, and compare.
+        True to restore each store from its changelog into a temporary directory, and to compare
+        the store with it. Needs ``changelog``.
     at_most : int
-        The most findings of a kind per namespace; later ones are counted. 0 for all.
+        The most findings of the same kind per namespace; further findings are only counted. No
+        limit if 0.
     patience_s : float
-        The seconds without a message after which the child is killed.
+        The longest time without a message from the child, in seconds. After it the child is killed.
     progress : callable, optional
-        Called at intervals.
+        A function that is called with a `Progress` at intervals.
 
     Returns
     -------
     Verified
-        All findings: the check continues after damage.
+        All findings. The verification does not stop at damage.
 
     Raises
     ------
     StateError
-        There is no such directory or store.
+        The state directory, the store, or the directory of the changelogs does not exist.
     SpecError
-        The engine is unknown; ``spec`` is given without a store, or for a store with a stored spec;
-        ``compare`` is given without a changelog.
+        The engine of the directory is unknown, ``spec`` is given without a store or for a store
+        with a stored spec, or ``compare`` is given without a changelog.
     UnknownEngineError, EngineUnavailableError
         The engine is not installed, or cannot be loaded.
+    UnsupportedError
+        The engine keeps its rows in the memory of one process.
     """
     if spec is not None and store is None:
-        raise SpecError("spec= describes one store; name the store")
+        raise SpecError("a spec was passed without the name of the store that it describes")
     if compare and changelog is None:
-        raise SpecError("compare= needs the directory of the changelogs: changelog=, --changelog")
+        raise SpecError(
+            "a comparison needs the changelogs of the stores, but no directory of changelogs was "
+            "given. Pass it with changelog=, --changelog on the command line"
+        )
     logs = None if changelog is None else Path(changelog).resolve()
     if logs is not None and not logs.is_dir():
-        raise StateError(f"no directory of changelogs at {logs}")
+        raise StateError(f"there is no directory of changelogs at {logs}")
     with open_state(path, engine=engine, options=options, read_only=True) as state:
         root, made = state.path, state.engine
     there = sorted(filter(is_name, {*made.stores(root), *made.parents(root)}))
@@ -115,8 +124,8 @@ def verify(
         raise StateError(f"{root} has no store {store!r}; it has: {', '.join(there) or 'none'}")
     if made.capabilities.process_local:
         raise UnsupportedError(
-            f"the engine {made.name!r} has its rows in the memory of one process, and verify reads "
-            "in another one"
+            f"the engine {made.name!r} keeps its rows in the memory of one process, so verify, "
+            "which reads them in a child process, cannot check them"
         )
     described = None if spec is None else _stored(spec)
     work = _Work(Job(made, root, described, at_most, logs), patience_s, progress)
@@ -146,7 +155,7 @@ def _stored(spec: StoreSpec) -> StoredSpec:
 
 @dataclass(slots=True)
 class _Work:
-    """A verification under way; a child that died is replaced."""
+    """A running verification, which replaces a child process that has crashed."""
 
     job: Job
     patience_s: float
@@ -190,8 +199,8 @@ class _Work:
         if survey is not None:
             kind = survey.kind
             if self.job.spec is not None and survey.record.spec is not None:
-                raise SpecError(f"the store {store!r} has a stored spec; do not pass another one")
-        else:  # a reported crash; the rows are read as those of a store without a spec
+                raise SpecError(f"the store {store!r} has a stored spec; do not pass another spec")
+        else:  # the survey crashed, so the rows are read like those of a store without a spec
             kind = kind_of(None, (), has_children=in_segments, starts=segments.values())
         later = [*[*segments.values()][1:], 0][: len(places)]
         for name, end in zip(places, later, strict=True):
@@ -203,7 +212,10 @@ class _Work:
             self._do(Unit("compare", store, kind=kind))
 
     def _segments(self, store: str) -> Iterator[tuple[str, int]]:
-        """Return the segments with a database each, and their starts (ms), ascending."""
+        """Return the names and the start times (ms) of the segments, in ascending order of time.
+
+        The result is empty if all rows of the store are in one database.
+        """
         engine, root = self.job.engine, self.job.root
         found: dict[str, int] = {}
         if store in engine.parents(root):
@@ -215,7 +227,7 @@ class _Work:
         return iter(sorted(found.items(), key=lambda named: named[1]))
 
     def _do(self, unit: Unit) -> Survey | None:
-        """Run a unit; a crash of the child is a finding."""
+        """Let the child do a unit of work; if the child crashes, add a finding."""
         self._at = Place(unit.store, unit.segment)
         self._show()
         if self._child is None:

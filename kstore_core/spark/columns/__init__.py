@@ -1,1 +1,1 @@
-"""Conversion of Spark's columns to a store's keys, times, headers and shard numbers."""
+"""Functions that convert Spark's columns to a store's keys, times, headers and shard numbers."""

@@ -1,4 +1,4 @@
-"""Arrow columns between Spark and a store: keys to bytes, times to Spark timestamps and back."""
+"""Functions that convert Arrow columns between the types of Spark and the types of a store."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["TIMESTAMP", "combined", "integers", "millis", "serialized", "sliced", "timestamps"]
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
-"""A column of Spark timestamps."""
+"""The Arrow type of a column of Spark timestamps."""
 
 
 def serialized(serde: Serde[Any], column: pa.Array) -> pa.Array:
-    """Serialise a column; a binary column is returned unchanged.
+    """Serialise the values of a column with a serde.
 
-    A text column of a JSON serde contains JSON already, so its text is stored unchanged.
+    A binary column is returned unchanged. If the serde is JSON and the column is text, the text is
+    JSON already, so it is only encoded as UTF-8.
     """
     if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
         return column.cast(pa.binary())
@@ -32,9 +33,10 @@ def serialized(serde: Serde[Any], column: pa.Array) -> pa.Array:
 
 
 def timestamps(column: pa.Array, *, as_millis: bool) -> pa.Array:
-    """Convert times in ms to Spark timestamps; with ``as_millis`` return them unchanged.
+    """Convert times in ms to Spark timestamps, or return them unchanged if ``as_millis`` is true.
 
-    A FormatError if a time does not fit into a Spark timestamp, which has microseconds in 64 bits.
+    Raises FormatError if a time does not fit into a Spark timestamp, which has microseconds in 64
+    bits.
     """
     if as_millis:
         return column
@@ -47,9 +49,10 @@ def timestamps(column: pa.Array, *, as_millis: bool) -> pa.Array:
 
 
 def millis(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Convert timestamps or times in ms to ms: rounded down, and rounded up.
+    """Convert a column of timestamps or of times in ms to two arrays of times in ms.
 
-    The result for a null is arbitrary.
+    The first array has the times rounded down, the second the times rounded up. The result for a
+    null is arbitrary.
     """
     if not pa.types.is_timestamp(column.type):
         exact = integers(column)
@@ -59,7 +62,7 @@ def millis(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int6
 
 
 def integers(column: pa.Array) -> npt.NDArray[np.int64]:
-    """Convert a column to integers; a null becomes 0."""
+    """Convert a column to an array of integers, in which a null is 0."""
     filled = column.fill_null(0) if column.null_count else column
     return np.asarray(filled.to_numpy(zero_copy_only=False), np.int64)
 
@@ -72,7 +75,10 @@ def sliced(data: bytes, width: int) -> pa.Array:
 
 
 def combined(column: pa.ChunkedArray, what: str) -> pa.Array:
-    """Combine a column's chunks into one array; a SpecError above 2 GiB."""
+    """Combine a column's chunks into one array.
+
+    Raises SpecError, which names the column ``what``, if the column has more than 2 GiB.
+    """
     whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         if whole.num_chunks != 1:

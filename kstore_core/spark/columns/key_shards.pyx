@@ -1,7 +1,7 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""The shards of a whole column of keys, by Kafka's murmur2."""
+"""A function that computes the shards of a whole column of keys, by Kafka's murmur2 hash."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
@@ -13,9 +13,9 @@ __all__ = ["put_shards"]
 
 
 def put_shards(keys, int32_t shards, int32_t[::1] out not None):
-    """Write the shard of each key into `out`: 0 to ``shards - 1``, and 0 for a null key.
+    """Write the shard of each key, from 0 to ``shards - 1``, into `out`. A null key gets 0.
 
-    `keys` is an Arrow array of binary or string, and `out` has its length.
+    `keys` must be an Arrow array of binary or string, and `out` must have the length of `keys`.
     """
     cdef Column column = open_column(keys, "keys")
     cdef Texts texts

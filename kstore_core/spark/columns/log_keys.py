@@ -1,7 +1,8 @@
-"""The keys of a log's records: for windows and sessions, the user's key and the times behind it.
+"""Functions for the keys of a changelog's records.
 
-A log has the keys of Kafka Streams, or the user's keys with columns of times. Only the user's key
-chooses the shard.
+In the changelog of a window or session store, a key is the user's key, followed by the bytes of the
+times. A DataFrame has either such keys, or the user's keys and separate columns of times. Only the
+user's key determines the shard.
 """
 
 from __future__ import annotations
@@ -21,34 +22,40 @@ from kstore_core.spec import StoreSpec
 __all__ = ["TIME_BYTES", "keys_of", "tail_bytes", "times_of_shape", "user_keys"]
 
 TIME_BYTES = {"window": 12, "session": 16}
-"""The number of bytes behind the user's key, by the store's shape."""
+"""The number of bytes that follow the user's key, by the store's shape."""
 
 _TIMES = {"window": ("window_start",), "session": ("session_start", "session_end")}
 _MAX_SEQUENCE = 2**31 - 1
 
 
 def times_of_shape(spec: StoreSpec) -> tuple[str, ...]:
-    """Return the columns of a record's times, for keys without times; none for most stores."""
+    """Return the names of the time columns that a DataFrame with plain user's keys must have.
+
+    The result is empty unless the store has windows or sessions.
+    """
     return _TIMES.get(spec.shape, ())
 
 
 def tail_bytes(spec: StoreSpec, names: Collection[str]) -> int:
-    """Return the number of bytes of times behind the user's keys in the column ``key``."""
+    """Return how many bytes of times follow the user's keys in the column ``key``.
+
+    ``names`` are the columns of the DataFrame.
+    """
     times = times_of_shape(spec)
     return TIME_BYTES[spec.shape] if times and times[0] not in names else 0
 
 
 def user_keys(spec: StoreSpec, keys: pa.Array) -> pa.Array:
-    """Return the user's keys of keys from :func:`keys_of`."""
+    """Return the user's keys that are contained in the keys from :func:`keys_of`."""
     width = TIME_BYTES.get(spec.shape, 0)
     return pc.binary_slice(keys, 0, -width) if width and len(keys) else keys
 
 
 def keys_of(spec: StoreSpec, column: Callable[[str], pa.Array | None]) -> pa.Array:
-    """Serialised keys of records, with the times of a window or session behind them.
+    """Return the serialised keys of records, followed by the times of a window or session.
 
-    ``column`` returns a column of the log, without nulls; None for a missing column. A SpecError
-    for invalid times, or keys that are too short for times.
+    ``column`` is a function that returns a column of the log by name, without nulls, or None if the
+    column is missing. Raises SpecError if times are invalid or keys are too short to contain times.
     """
     keys = column("key")
     assert keys is not None
@@ -60,7 +67,7 @@ def keys_of(spec: StoreSpec, column: Callable[[str], pa.Array | None]) -> pa.Arr
     start = _whole(starts, f"{spec.shape}_start")
     if spec.shape == "session":
         end = _whole(column("session_end"), "session_end")
-        _refuse(end < start, "session_end", end, "is before the session's start")
+        _refuse(end < start, "session_end", end, "is before the start of its session")
         tail = [end.astype(">i8"), start.astype(">i8")]
     else:
         ends, sequence = column("window_end"), column("sequence")
@@ -76,7 +83,7 @@ def keys_of(spec: StoreSpec, column: Callable[[str], pa.Array | None]) -> pa.Arr
 
 
 def _checked(spec: StoreSpec, keys: pa.Array) -> pa.Array:
-    """Return logged keys after a check of their times."""
+    """Check the times in the keys of a changelog, and return the keys."""
     width = TIME_BYTES[spec.shape]
     if not len(keys):
         return keys
@@ -100,14 +107,17 @@ def _checked(spec: StoreSpec, keys: pa.Array) -> pa.Array:
     if len(places):
         raise SpecError(
             f"{len(places)} of {len(keys)} keys do not end in the times of a {spec.shape}, such as "
-            f"{keys[int(places[0])].as_py()[-40:]!r}; pass the log of this store, or the times in "
-            f"the columns {' and '.join(times_of_shape(spec))}"
+            f"{keys[int(places[0])].as_py()[-40:]!r}; pass the changelog of this store, or pass "
+            f"the times in the columns {' and '.join(times_of_shape(spec))}"
         )
     return keys
 
 
 def _whole(column: pa.Array | None, name: str) -> npt.NDArray[np.int64]:
-    """Times in ms, not negative."""
+    """Convert a column to times in ms.
+
+    Raises SpecError if a time is negative or is not a whole number of ms.
+    """
     assert column is not None
     times, rounded_up = millis(column)
     _refuse(times != rounded_up, name, times, "is not a whole number of milliseconds")

@@ -1,4 +1,4 @@
-"""Reads and writes the header of partition time in columns of headers."""
+"""Functions that read and write the header ``partition-time`` in a column of headers."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ __all__ = ["NO_TIME", "header_times", "latest_partition_time", "stamped"]
 Times = npt.NDArray[np.int64]
 
 NO_TIME = np.iinfo(np.int64).min
-"""The time of a row without the header: before every other time."""
+"""The time that stands for a row without the header. It is before every other time."""
 
 
 def stamped(headers: pa.Array, read: Times, sent: Times) -> pa.Array:
-    """Replace the partition time in each row's headers; a null is a row without headers.
+    """Replace the header ``partition-time`` in each row's headers, and return the column.
 
-    ``read`` and ``sent`` are times in ms; `sent` is written if it is greater than `read`. See
+    ``read`` and ``sent`` are times in ms. Each row gets a header with ``read``, and a second header
+    with ``sent`` if that is greater. A null in ``headers`` stands for a row without headers. See
     :mod:`kstore_core.partition_time`.
     """
     kind = arrow.headers_type()
@@ -45,19 +46,21 @@ def stamped(headers: pa.Array, read: Times, sent: Times) -> pa.Array:
 
 
 def latest_partition_time(headers: pa.ChunkedArray) -> int | None:
-    """Return the greatest partition time in a column of headers; None for none.
+    """Return the greatest partition time in a column of headers, or None if there is none.
 
-    A FormatError if a header of this name does not have 8 bytes.
+    Raises FormatError if the value of a header ``partition-time`` does not have 8 bytes.
     """
     latest = [int(times.max()) for _, times in map(_times, headers.chunks) if len(times)]
     return max(latest, default=None)
 
 
 def header_times(headers: pa.Array | None, count: int) -> tuple[Times, Times]:
-    """The partition times in the headers of ``count`` rows: at the row, and before the next row.
+    """Return the partition times in the headers of ``count`` rows, as two arrays of ms.
 
-    The times are ms; ``NO_TIME`` for a row without the header. A FormatError if a header of this
-    name does not have 8 bytes.
+    The first array has each row's first partition time: the time at the row. The second array has
+    the last partition time: the time just before the next row. A row without the header has
+    ``NO_TIME``. Raises FormatError if the value of a header ``partition-time`` does not have 8
+    bytes.
     """
     read, sent = np.full(count, NO_TIME), np.full(count, NO_TIME)
     if headers is not None:
@@ -68,15 +71,15 @@ def header_times(headers: pa.Array | None, count: int) -> tuple[Times, Times]:
 
 
 def _times(headers: pa.Array) -> tuple[Times, Times]:
-    """Return the row of each header of partition time, in order, and its time."""
+    """Return the row and the time of each header ``partition-time``, in the order of the rows."""
     pairs = headers.flatten()
     named = pc.equal(pc.struct_field(pairs, "key"), HEADER)
     values = pc.struct_field(pairs, "value").filter(named)
     sizes = pc.fill_null(pc.binary_length(values), -1)
     if len(values) and not pc.all(pc.equal(sizes, 8)).as_py():
         raise FormatError(
-            f"a row's header {HEADER!r} does not have 8 bytes; its sender uses the name for other "
-            "data. Remove it from the rows, or leave partition_time out"
+            f"a row's header {HEADER!r} does not have 8 bytes, so its sender uses this name for "
+            "other data. Remove the header from the rows, or leave partition_time out"
         )
     owners = pc.list_parent_indices(headers).filter(named).to_numpy().astype(np.int64)
     return owners, np.frombuffer(b"".join(values.to_pylist()), ">i8").astype(np.int64)

@@ -1,7 +1,7 @@
-"""The shards of keys: Kafka's murmur2 over a whole Arrow column at once.
+"""Functions that compute the shards of a whole Arrow column of keys, by Kafka's murmur2 hash.
 
-The result equals :func:`kstore_core.codec.partition` of each key. Spark's ``hash()`` is another
-function, so rows partitioned by it do not match a topic's partitions.
+For each key the result equals :func:`kstore_core.codec.partition`. Spark's ``hash()`` is another
+function, so a DataFrame that is partitioned by ``hash()`` does not match a topic's partitions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["ShardOfKey", "shards_of"]
 
 
 def shards_of(keys: pa.Array, shards: int) -> npt.NDArray[np.int32]:
-    """Return the shard of each serialised key, from 0 to ``shards - 1``; 0 for a null key."""
+    """Return the shard of each serialised key, from 0 to ``shards - 1``. A null key gets 0."""
     numbers = np.empty(len(keys), np.int32)
     put_shards(keys, shards, numbers)
     return numbers
@@ -32,11 +32,11 @@ def shards_of(keys: pa.Array, shards: int) -> npt.NDArray[np.int32]:
 
 @dataclass(frozen=True, slots=True)
 class ShardOfKey:
-    """The function of the Arrow UDF, from a column of keys to their shards."""
+    """The function of an Arrow UDF that maps a column of keys to a column of shards."""
 
     serde: Serde[Any]
     partitions: int
-    tail: int = 0  # the number of bytes behind the key that do not affect the shard
+    tail: int = 0  # the number of last bytes that do not affect the shard
 
     def __call__(self, keys: pa.Array) -> pa.Array:
         if self.tail:

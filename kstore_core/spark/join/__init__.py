@@ -1,1 +1,1 @@
-"""Joins of a stream or a batch with the versions of a partitioned store."""
+"""Joins of a stream, a batch or a store with the versions of a partitioned versioned store."""

@@ -1,4 +1,4 @@
-"""foreign_key_join: the joined history of two stores, by the keys that values of one contain."""
+"""The foreign-key join, which joins the histories of two stores."""
 
 from __future__ import annotations
 
@@ -39,38 +39,44 @@ def foreign_key_join(
     cache_bytes: int = 512 * 1024 * 1024,
     storage_options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """Join the history of a store with the history of another, by keys in the first store's values.
+    """Join the histories of two stores by foreign keys, which the values of the left store contain.
 
-    A row of the result is a span of time in which a version of the left store and a version of its
-    foreign key are valid. So the result as of a time is the join of both stores as of that time. A
-    table-table join of Kafka Streams returns only the present.
+    Each row of the result is a span of time. During the span a version of a left key is valid, and
+    also a version of the right key that is its foreign key. The rows whose spans contain a time are
+    therefore the join of both stores as of that time. In contrast, a table-table join of Kafka
+    Streams returns only the current rows.
 
-    Both sides reach back as far as their history. A left key-value store with timestamps has only
-    the present.
+    The result reaches back as far as the histories of both stores. If the left store is a
+    key-value store with timestamps, its history has only the latest value of each key.
 
     Parameters
     ----------
     spark : SparkSession
-    left_root, right_root : path
-        The roots of partitioned stores; the right store must be versioned.
+        The session that reads the stores.
+    left_root, right_root : path or address
+        The roots of partitioned stores. The right store must be versioned.
     foreign_key : str or Column
-        The right key of a left version: an expression over the columns of :func:`read_store`, such
-        as ``"value"`` or ``"get_json_object(value, '$.customer')"``; binary, or of the type of the
-        right store's key serde. A null matches no key.
+        An expression that returns the right key of a version of the left store, such as
+        ``"value"`` or ``"get_json_object(value, '$.customer')"``. The expression may use the
+        columns that :func:`read_store` returns. Its type is binary, or the type of the right
+        store's key serde. A null matches no right key.
     how : {"inner", "left"}
-        Drop spans in which the right key has no version, or return them with nulls.
+        What happens to a span during which the right key has no version. ``"inner"`` drops the
+        span; ``"left"`` returns the span with nulls.
     on_expired : {"null", "error"}
-        For such spans before the history of the right shard: no match, or a failed job.
+        What happens to a span during which the right key has no version, if the span begins before
+        the history of the right shard. ``"null"`` does what ``how`` says; ``"error"`` fails the
+        job.
     headers : bool
-        Add the headers of both sides, if the stores have them.
+        If true, add the headers of both versions, if the stores have headers.
     timestamps : {"timestamp", "millis"}
-        Type of times: Spark timestamps, or long milliseconds since the epoch.
+        The type of the columns of times: Spark timestamps, or long values in ms since the epoch.
     left_version, right_version : int, optional
-        By default the newest.
+        The versions of the stores to join; the newest versions if None.
     left_spec, right_spec : StoreSpec, optional
-        The stores' descriptions; needed if their serdes are not built in.
+        The specs of the stores, which are needed only if their serdes are not built in.
     broadcast_bytes, cache_bytes : int
-        As for :func:`temporal_join`, for the right store.
+        The options of :func:`temporal_join`, which apply to the right store.
     storage_options : mapping, optional
         Options of the object stores of both roots.
 
@@ -78,18 +84,19 @@ def foreign_key_join(
     -------
     DataFrame
         ``key``, ``value``, ``timestamp`` and ``headers`` of the left version; ``foreign_key``,
-        ``foreign_value``, ``foreign_timestamp`` and ``foreign_headers`` of the right one;
-        ``valid_from``, inclusive, and ``valid_to``, exclusive, null if both are still valid.
+        ``foreign_value``, ``foreign_timestamp`` and ``foreign_headers`` of the right version; and
+        the bounds of the span. ``valid_from`` is inclusive. ``valid_to`` is exclusive, and null if
+        both versions are still valid.
 
     Raises
     ------
     StateError
-        There is no manifest, or no such version.
+        A root has no manifest, or no version with the given number.
     SpecError
-        A description is of another store, the foreign key is of another type, or an argument is
-        not one of its choices.
+        A spec describes another store; the foreign key has the wrong type; or an argument is not
+        one of its choices.
     UnsupportedError
-        The right store has no history, or the left store no times.
+        The right store is not versioned, or the format of the left store has no timestamps.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -101,9 +108,9 @@ def foreign_key_join(
     left = manifest_spec(left_manifest, left_spec, str(left_home))
     if left.shape not in ("key_value", "versioned") or not left.format.timestamped:
         raise UnsupportedError(
-            f"the store {left.name!r} in {left_home}, a {left.shape} store of the format "
-            f"{left.format.name!r}, has no time for each value; pass a versioned store, or a "
-            "key-value store with timestamps, as the left store"
+            f"the left store {left.name!r} in {left_home} is a {left.shape} store of the format "
+            f"{left.format.name!r}, so its values have no times from which they are valid; pass a "
+            "versioned store, or a key-value store with timestamps, as the left store"
         )
     source = source_at(
         Root.at(right_root, storage_options),
@@ -141,7 +148,7 @@ def foreign_key_join(
 
 
 def _schema(rows: DataFrame, task: SpanTask) -> Any:
-    """Return the schema of the result."""
+    """Return the schema of the joined DataFrame."""
     from pyspark.sql.types import LongType, StructType, TimestampType
 
     time = LongType() if task.as_millis else TimestampType()

@@ -1,4 +1,4 @@
-"""Read versions from open shards for a join, as tables of :data:`.in_memory.VERSIONS`."""
+"""Reads of the versions of shards for a join, as tables of the schema `in_memory.VERSIONS`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from kstore_core.tables.version_rows import rows_for
 __all__ = ["MOST_BYTES", "all_versions", "load_versions", "versions_of_keys"]
 
 MOST_BYTES = 2**31 - 1
-"""The capacity of one Arrow column, and so of the versions of a shard."""
+"""The capacity of an Arrow column in bytes, which limits the versions that are in memory."""
 
-_INDEX_BYTES = 24  # a version
+_INDEX_BYTES = 24
+"""The approximate size of a version in the index."""
 
 
 def load_versions(
     reader: ShardReader, shards: Sequence[Shard], *, max_bytes: int
 ) -> InMemoryVersions | None:
-    """Read all versions of shards; None as soon as they exceed ``max_bytes``."""
+    """Return all versions of shards, or None if the versions exceed ``max_bytes``."""
     max_bytes = min(max_bytes, MOST_BYTES)
     tables: list[pa.Table] = []
     horizons = []
@@ -47,7 +48,10 @@ def load_versions(
 
 
 def all_versions(store: Any) -> Iterator[pa.Table]:
-    """Every version of an open store, without tombstones; oldest first within a key."""
+    """Yield tables of all versions of an open store, which do not contain tombstones.
+
+    The versions of each key are sorted from the oldest to the newest.
+    """
     for keys, rows in store.table.rows.scan(Bounds()):
         yield _exploded(pa.array(keys, pa.binary()), pa.array(rows, pa.binary()))
 
@@ -55,9 +59,11 @@ def all_versions(store: Any) -> Iterator[pa.Table]:
 def versions_of_keys(
     store: Any, keys: pa.Array, earliest: npt.NDArray[np.int64]
 ) -> Iterator[pa.Table]:
-    """The versions of some keys, back to the version valid at each key's ``earliest`` time, ms.
+    """Yield tables of the versions of some keys.
 
-    Older versions may be included; see `rows_for` for the parameters.
+    ``earliest`` contains for each key the earliest time in ms for which a version is needed. The
+    tables contain the version that is valid at that time, and all later versions. They may also
+    contain older versions. `rows_for` describes the form of ``keys`` and ``earliest``.
     """
     for row_keys, rows in rows_for(store.table, keys, earliest):
         yield _exploded(row_keys, rows)

@@ -1,4 +1,4 @@
-"""The versions of one or several shards in memory; one search serves many rows."""
+"""The versions of one or several shards in memory, and the cache of them in a worker."""
 
 from __future__ import annotations
 
@@ -19,55 +19,78 @@ from kstore_core.spec import StoreSpec
 __all__ = ["CACHE", "NEVER", "VERSIONS", "InMemoryVersions", "KeysAndTimes", "VersionsCache"]
 
 KeysAndTimes = Callable[[pa.RecordBatch], tuple[pa.Array, pa.Array]]
-"""Returns the serialised keys of rows, and the first time (ms) of each row's lookup."""
+"""A function that returns the serialised key of each row, and the earliest time to look up.
+
+The times are in ms.
+"""
 
 VERSIONS = pa.schema(
     [("key", pa.binary()), ("stored", pa.binary()), ("begin", pa.int64()), ("end", pa.int64())]
 )
-"""A table of versions. `stored` is the value, behind its headers if the store has them; times are
-ms; a version without an end is still valid."""
+"""The schema of a table of versions.
+
+The column ``stored`` contains the encoded value; in a store with headers, the encoded headers
+precede the value. Times are in ms. The end is null for a version that is still valid.
+"""
 
 NEVER = -(2**63)
-"""The horizon of an empty shard, in which nothing has expired."""
+"""The start of the history of an empty shard. No version of such a shard has expired."""
 
 _MOST_ENTRIES = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class InMemoryVersions:
-    """Versions, and an index of them.
+    """Versions of keys, and an index of the versions.
 
-    Values and headers stay encoded together: a match costs one copy, and only matches are decoded.
+    The value and the headers of a version stay encoded together, so that a match copies one
+    string of bytes. Only versions that match a row are decoded.
+
+    Attributes
+    ----------
+    spec : StoreSpec
+        The spec of the store.
+    index : VersionIndex
+        The index by key and time, which returns positions in ``stored``.
+    stored : Array
+        The encoded value and headers of each version.
+    horizons : tuple of int
+        The start of the history of each shard in ms, by the number of the shard.
     """
 
     spec: StoreSpec
-    index: VersionIndex  # positions in ``stored``, by key and time
+    index: VersionIndex
     stored: pa.Array
-    horizons: tuple[int, ...]  # for each shard, by number, the start of its history, ms
+    horizons: tuple[int, ...]
 
     rows_at_once: ClassVar[int] = 1
-    """The number of rows to gather before a lookup."""
+    """The number of rows that a task should collect before it looks up their versions."""
 
     @classmethod
     def of(
         cls, spec: StoreSpec, tables: Iterable[pa.Table], horizons: Sequence[int]
     ) -> InMemoryVersions:
-        """Index tables of versions, in any order."""
+        """Return an index of the versions in ``tables``, which may have any order."""
         whole = pa.concat_tables([VERSIONS.empty_table(), *tables])
         keys, stored, begins, ends = (combined(whole[name], name) for name in VERSIONS.names)
         return cls(spec, VersionIndex(keys, begins, ends, horizons), stored, tuple(horizons))
 
     def for_rows(self, batch: pa.RecordBatch, keys_and_times: KeysAndTimes) -> InMemoryVersions:
-        """Return all versions for any rows."""
+        """Return all versions, whichever rows are passed."""
         return self
 
     @property
     def nbytes(self) -> int:
-        """Approximate memory, in bytes."""
+        """The approximate size of the versions and their index in bytes."""
         return int(self.index.nbytes + self.stored.nbytes)
 
     def columns(self, rows: pa.Array, *, headers: bool) -> list[pa.Array]:
-        """The values of some versions, of the serde's type, null for a null; and their headers."""
+        """Return the column of the values of some versions, and the column of their headers.
+
+        ``rows`` contains the positions of the versions in ``stored``. The values have the type of
+        the serde. A null position returns a null value. The second column is missing if
+        ``headers`` is false or the store has no headers.
+        """
         stored = self.stored.take(rows)
         if not self.spec.format.headers:
             return [arrow.to_typed(self.spec.value, stored)]
@@ -77,7 +100,10 @@ class InMemoryVersions:
         return [typed, lists] if headers else [typed]
 
     def expired(self, keys: pa.Array, times: pa.Array) -> pa.Array:
-        """Return a mask of the rows with a time (ms) before the history of their key's shard."""
+        """Return a mask that is true where a time is before the history of the key's shard.
+
+        The times are in ms. The mask is false for a null key or a null time.
+        """
         from kstore_core.spark.columns.shard_ids import shards_of
 
         horizons = np.array(self.horizons, np.int64)
@@ -88,9 +114,9 @@ class InMemoryVersions:
 
 
 class VersionsCache:
-    """The cache of versions of a worker process; the least recently used entry is evicted first.
+    """The cache of versions in a worker process, which evicts the least recently used entry first.
 
-    An entry is None for versions that exceed their limit.
+    An entry is None if the versions do not fit into memory and must be looked up in the shard.
     """
 
     def __init__(self) -> None:
@@ -99,9 +125,10 @@ class VersionsCache:
     def get(
         self, name: Hashable, make: Callable[[], InMemoryVersions | None], *, max_bytes: int
     ) -> InMemoryVersions | None:
-        """Return the cached versions of this name, else the result of `make`, which may be None.
+        """Return the cached entry ``name``; if there is none, call ``make`` and cache its result.
 
-        ``max_bytes`` limits the whole cache. Larger versions are returned, but not cached.
+        ``max_bytes`` limits the size of the whole cache. A result that is larger is returned, but
+        not cached.
         """
         self._evict(max_bytes)
         if name in self._entries:
@@ -126,4 +153,4 @@ class VersionsCache:
 
 
 CACHE = VersionsCache()
-"""The cache of this process."""
+"""The only instance of the cache in this process."""

@@ -1,8 +1,9 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic, cdivision=True
-"""An index of versions by key and time, searched for whole Arrow columns at once.
+"""An index of versions by key and time, which looks up whole Arrow columns.
 
-A row costs a probe of a hash table and a bisection. An index never changes.
+The lookup of a row probes a hash table for the key, and bisects the versions of the key. An index
+never changes.
 """
 
 cimport cython
@@ -22,7 +23,7 @@ from kstore_core.spark.join.version_runs cimport (
 __all__ = ["VersionIndex"]
 
 cdef enum:
-    BLOCK = 64                  # rows whose keys are prefetched together
+    BLOCK = 64                  # the number of rows whose keys are prefetched together
 
 cdef int64_t MOST_VERSIONS = 0xFFFFFFFE     # a slot stores a key's number, plus one, in 32 bits
 cdef uint64_t UNLIMITED = 0xFFFFFFFFFFFFFFFFU
@@ -32,10 +33,14 @@ cdef uint64_t UNLIMITED = 0xFFFFFFFFFFFFFFFFU
 cdef class VersionIndex:
     """An index of versions by key and time.
 
-    The columns have a row for each version, in any order: `keys` (binary, no nulls), `begins` (ms,
-    inclusive) and `ends` (ms, exclusive; null for a version that is still valid). The versions of a
-    key must not overlap. `horizons` has for each shard, by number, the start of its history, ms.
-    Before it only versions that are still valid are found: others may have expired.
+    The arguments `keys`, `begins` and `ends` are columns with one row for each version, in any
+    order. Keys are binary and must not be null. A version is valid from its begin, inclusive, to
+    its end, exclusive, both in ms. The end is null for a version that is still valid. The versions
+    of a key must not overlap.
+
+    `horizons` contains the start of the history of each shard in ms, by the number of the shard.
+    For a time before that start, a lookup finds only a version that is still valid, because
+    other versions may have expired.
     """
 
     def __cinit__(self, keys, begins, ends, horizons):
@@ -54,13 +59,15 @@ cdef class VersionIndex:
         end_column.as_times(&to_times, "ends")
         if not texts.length == from_times.length == to_times.length:
             raise ValueError(
-                f"{texts.length} keys, {from_times.length} begins and {to_times.length} ends; "
-                "each version has one of each"
+                f"{texts.length} keys, {from_times.length} begins and {to_times.length} ends were "
+                "given; pass one key, one begin and one end for each version"
             )
         if shards < 1:
-            raise ValueError("horizons is empty; pass one for each shard")
+            raise ValueError("horizons is empty; pass one horizon for each shard")
         if texts.length > MOST_VERSIONS:
-            raise OverflowError(f"{texts.length} versions; an index has {MOST_VERSIONS} at most")
+            raise OverflowError(
+                f"{texts.length} versions are too many; an index has at most {MOST_VERSIONS}"
+            )
         of_shards = <int64_t *>malloc(<size_t>shards * sizeof(int64_t))
         if of_shards is NULL:
             raise MemoryError(f"no memory for {shards} horizons")
@@ -74,7 +81,7 @@ cdef class VersionIndex:
         if built == NO_MEMORY:
             raise MemoryError(f"no memory for an index of {texts.length} versions")
         if built != WHOLE:
-            raise ValueError("a key or a begin of a version is null")
+            raise ValueError("the key or the begin of a version is null; pass versions without nulls")
 
     def __dealloc__(self):
         free_runs(&self.runs)
@@ -84,7 +91,7 @@ cdef class VersionIndex:
 
     @property
     def nbytes(self):
-        """The memory of the index, in bytes."""
+        """The size of the index in bytes."""
         return (
             (<int64_t>1 << (64 - self.runs.shift)) * <int64_t>sizeof(uint64_t)
             + (self.runs.n_keys + 1) * <int64_t>sizeof(Key)
@@ -93,12 +100,14 @@ cdef class VersionIndex:
         )
 
     def find(self, keys, times, tolerance_ms=None):
-        """Find the version that is valid at the time of each row, ms or timestamps.
+        """Find the version of each row's key that is valid at the row's time.
 
-        `tolerance_ms` is the greatest age of the version at that time, inclusive. Returns three
-        columns of int64: the positions of the versions in the columns of the index, their begins
-        and their ends. All are null if nothing is found, as for a null key or time. The end is also
-        null for a version that is still valid.
+        The column `times` contains ms or timestamps. `tolerance_ms` is the greatest age in ms of a
+        version at that time, inclusive; there is no limit if it is None.
+
+        Return three columns of int64: the position of each version in the columns of the index,
+        its begin, and its end. The three values are null for a row without a version, and for a
+        row whose key or time is null. The end is also null for a version that is still valid.
         """
         cdef Column key_column = open_column(keys, "keys")
         cdef Column time_column = open_column(times, "times")
@@ -110,7 +119,10 @@ cdef class VersionIndex:
         key_column.as_texts(&texts, "keys", False)
         time_column.as_times(&when, "times")
         if texts.length != when.length:
-            raise ValueError(f"{texts.length} keys and {when.length} times; a row has one of each")
+            raise ValueError(
+                f"{texts.length} keys and {when.length} times were given; pass one key and one "
+                "time for each row"
+            )
         if tolerance_ms is not None:
             if tolerance_ms < 0:
                 raise ValueError(f"tolerance_ms={tolerance_ms} is negative; pass 0 or more")
@@ -131,9 +143,10 @@ cdef class VersionIndex:
             free_times(&ends)
 
 
-# The last version of a key that begins at a row's time or before; none if place < key.first.
+# The last version of a row's key that begins at the row's time or before. There is no such version
+# if `place` is less than the first place of the key.
 cdef struct Candidate:
-    const Key *key              # NULL: not in the index
+    const Key *key              # NULL if the index does not contain the key
     int64_t place
 
 
@@ -178,7 +191,7 @@ cdef void search(
 cdef inline void put_version(
     const Version *version, int64_t row, TimesOut *rows, TimesOut *begins, TimesOut *ends
 ) noexcept nogil:
-    """Write the version of a row, or nulls."""
+    """Write the position, begin and end of a row's version, or nulls if there is none."""
     if version is NULL:
         null_time(rows, row)
         null_time(begins, row)
@@ -194,7 +207,11 @@ cdef inline void put_version(
 cdef inline bint answers(
     const Version *version, const Key *key, const Times *times, int64_t row, uint64_t tolerance
 ) noexcept nogil:
-    """Return True if a version is valid at a row's time, in the known history, and young enough."""
+    """Return True if a row matches a version.
+
+    The version must be valid at the row's time, and must not be older than the tolerance. If the
+    time is before the history of the key's shard, the version must be still valid.
+    """
     cdef int64_t time = rounded_down(times, row)
     cdef uint64_t age
     if time >= version.end or (time < key.horizon and version.end != INT64_MAX):

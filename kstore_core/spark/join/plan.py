@@ -1,4 +1,4 @@
-"""Checks and decisions of the driver before a join runs."""
+"""The checks of a join's arguments on the driver, and the routing of rows to shards."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ def source_at(
     cache_bytes: int,
     follow: bool = False,
 ) -> Source:
-    """The store of a join, by its manifest; the errors are those of :func:`temporal_join`."""
+    """Load the manifest of the store to join, and return the source that the tasks receive.
+
+    The arguments and errors are those of :func:`temporal_join`.
+    """
     from kstore_core.spark.shards.published import ShardReader
 
     check_size("broadcast_bytes", broadcast_bytes)
@@ -42,8 +45,8 @@ def source_at(
     spec = manifest_spec(manifest, spec, str(root))
     if not spec.format.versioned:
         raise UnsupportedError(
-            f"the store {spec.name!r} has the format {spec.format.name!r}, which has no history; "
-            "join the DataFrame of read_store with DataFrame.join"
+            f"the store {spec.name!r} has the format {spec.format.name!r}, which has no history. "
+            "Read the store with read_store, and join the result by Spark's DataFrame.join"
         )
     return Source(
         ShardReader(root, spec, manifest.engine),
@@ -57,7 +60,7 @@ def source_at(
 
 
 def check_size(name: str, given: Any, what: str = "bytes") -> None:
-    """Refuse a size that is not an int, with a TypeError, or is negative, with a ValueError."""
+    """Raise a TypeError if a size is not an int, and a ValueError if it is negative."""
     if isinstance(given, bool) or not isinstance(given, int):
         raise TypeError(f"{name}={given!r} is {type(given).__name__}, not int; pass whole {what}")
     if given < 0:
@@ -65,9 +68,10 @@ def check_size(name: str, given: Any, what: str = "bytes") -> None:
 
 
 def resolvable(names: Sequence[str]) -> tuple[str, ...]:
-    """Names that Spark resolves: the given names, or else ``column0``, ``column1``, ….
+    """Return names by which Spark can resolve the columns ``names``.
 
-    Spark takes a name with a dot for a field, and rejects a duplicate.
+    The result is ``names`` if Spark resolves them, and ``column0``, ``column1``, … otherwise.
+    Spark interprets a dot in a name as the access to a field, and rejects duplicate names.
     """
     plain = len({name.lower() for name in names}) == len(names)
     if plain and not any(mark in name for name in names for mark in ".`"):
@@ -76,10 +80,11 @@ def resolvable(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def route_rows(df: DataFrame, source: Source, key: int, by: int | None = None) -> DataFrame:
-    """Route rows to the tasks of their shards, unless every task reads all shards.
+    """Route each row to the task of its shard, unless every task reads all shards.
 
-    Spark must resolve the names of ``df``; see `resolvable`. ``key`` is the position of the key's
-    column, ``by`` the position of a column of shard numbers, used instead of the key.
+    Spark must be able to resolve the column names of ``df``; see `resolvable`. ``key`` is the
+    position of the column of keys. If ``by`` is given, it is the position of a column of shard
+    numbers, and the keys are not hashed.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

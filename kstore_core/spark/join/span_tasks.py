@@ -1,4 +1,4 @@
-"""The tasks of a foreign-key join: from versions to the spans of pairs of versions."""
+"""The tasks of a foreign-key join, which compute the spans of pairs of versions."""
 
 from __future__ import annotations
 
@@ -17,30 +17,44 @@ if TYPE_CHECKING:
 
 __all__ = ["SpanTask"]
 
-_PIECES = 20_000  # rows of a batch of the result
+_PIECES = 20_000
+"""The approximate number of rows of a batch of the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpanTask:
-    """A foreign-key join as its tasks receive it; ``mapInArrow`` runs :meth:`join`.
+    """The arguments of a foreign-key join for its tasks. Spark calls :meth:`join`.
 
-    Each input row is a version of the left store. It has the columns of the version, and
-    ``foreign_key`` and ``end``.
+    Each input row is a version of the left store. The row has the columns of the version,
+    ``foreign_key``, and ``end``, which is the end of the version.
+
+    Attributes
+    ----------
+    source : Source
+        The right store.
+    left : tuple of str
+        The columns of the left store in the result. ``timestamp`` is always one of them.
+    inner : bool
+        Drop spans without a right version.
+    refuse_expired : bool
+        Raise an error for a span without a right version that begins before the right history.
+    as_millis : bool
+        Return times in ms instead of Spark timestamps.
     """
 
-    source: Source  # the right store
-    left: tuple[str, ...]  # the left columns of the result, with ``timestamp``
-    inner: bool  # drop spans without a right version
-    refuse_expired: bool  # raise on such a span before the right history
-    as_millis: bool  # return times in ms, not as Spark timestamps
+    source: Source
+    left: tuple[str, ...]
+    inner: bool
+    refuse_expired: bool
+    as_millis: bool
 
     def join(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Batches of spans, from the versions of all right shards or of one."""
+        """Yield the spans of the left versions of a task in batches."""
         for some, versions in with_versions(self.source, batches, self._keys_and_times):
             yield from self._spans(versions, some)
 
     def _keys_and_times(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-        """Serialised foreign keys, and the begins of the left versions."""
+        """Return the serialised foreign keys and the begins of the left versions."""
         from kstore_core.spark.columns.arrow import serialized
 
         keys = serialized(self.source.reader.spec.key, batch.column("foreign_key"))
@@ -77,7 +91,7 @@ class SpanTask:
         rows: pa.Array,
         pieces: list[pa.Array],
     ) -> pa.RecordBatch:
-        """Join the left rows and the right versions of some spans."""
+        """Return a batch of spans with the columns of their left and right versions."""
         import pyarrow as pa
 
         from kstore_core.spark.columns.arrow import timestamps
@@ -104,7 +118,8 @@ class SpanTask:
             at = lost[0].as_py()
             spec = self.source.reader.spec
             raise RetentionExceededError(
-                f"a version refers to the key {keys[at].as_py()!r} from {begins[at]} ms on, which "
-                f"is before the history of the store {spec.name!r} in {self.source.reader.root}. "
-                "Set a longer history retention, or pass on_expired='null'"
+                f"a version of the left store has the foreign key {keys[at].as_py()!r} from the "
+                f"time {begins[at]} ms on, which is before the history of the right store "
+                f"{spec.name!r} in {self.source.reader.root}. Set a longer history retention for "
+                "the right store, or pass on_expired='null'"
             )

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic, cdivision=True
-"""Cuts spans of time at the versions valid during them, for whole Arrow columns at once."""
+"""The intersection of spans of time with the versions of keys, for whole Arrow columns."""
 
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.string cimport memset
@@ -13,7 +13,7 @@ from kstore_core.spark.join.version_runs cimport Key, Runs, Version, first_after
 __all__ = ["overlaps"]
 
 
-# The result. Before its columns are allocated, pieces are only counted.
+# The result. While the columns are not allocated, `add` only counts the pieces.
 cdef struct Pieces:
     int64_t count
     TimesOut rows
@@ -27,18 +27,21 @@ def overlaps(
     VersionIndex index not None, keys, begins, ends,
     *, bint gaps=False, int64_t start=0, int64_t limit=0,
 ):
-    """Find the versions that are valid at some time of each row's span, and the common spans.
+    """Cut the span of each row into pieces, one for each version of its key that overlaps the span.
 
-    A span, like a version, contains its begin and not its end; times are int64, ms. A null end is
-    an open end. A row with a null begin has no span, a null key no versions. The horizons of the
-    index have no effect.
+    A row has a key and a span of time, from its begin, inclusive, to its end, exclusive. Times are
+    int64 in ms. A span with a null end has no end. A row with a null begin has no span, and a null
+    key has no versions. The horizons of the index have no effect.
 
-    `gaps` also returns the parts of a span without a version. The rows are read from `start` on,
-    until there are `limit` pieces; 0 is no limit.
+    If `gaps` is true, the result also has pieces for the times of a span at which the key has no
+    version. The function reads rows from the position `start` on, until there are at least `limit`
+    pieces; there is no limit if `limit` is 0.
 
-    Returns the first row of the next call, and five columns of int64, sorted by row and time: the
-    row of each piece; the position of its version in the columns of the index, and the version's
-    begin, both null for a gap; the begin and end of the common span, the end null if open.
+    Return the position of the first row that was not read, and five columns of int64, which are
+    sorted by row and time. The columns contain for each piece the position of its row, the
+    position of its version in the columns of the index, the version's begin, the begin of the
+    piece, and the end of the piece. The second and third columns are null for a gap. The last
+    column is null for a piece without end.
     """
     cdef Column key_column = open_column(keys, "keys")
     cdef Column begin_column = open_column(begins, "begins")
@@ -54,8 +57,8 @@ def overlaps(
     end_column.as_times(&to_times, "ends")
     if not texts.length == from_times.length == to_times.length:
         raise ValueError(
-            f"{texts.length} keys, {from_times.length} begins and {to_times.length} ends; "
-            "a row has one of each"
+            f"{texts.length} keys, {from_times.length} begins and {to_times.length} ends were "
+            "given; pass one key, one begin and one end for each row"
         )
     if not 0 <= start <= texts.length:
         raise ValueError(f"start={start} is not from 0 to {texts.length}, the number of rows")
@@ -94,7 +97,7 @@ cdef void cut(
     const Runs *runs, const Texts *keys, const Times *begins, const Times *ends, int64_t row,
     bint gaps, Pieces *pieces,
 ) noexcept nogil:
-    """Cut the span of one row at the versions of its key."""
+    """Cut the span of one row into pieces, and add the pieces to `pieces`."""
     cdef Py_ssize_t size = 0
     cdef const uint8_t *data
     cdef const Key *key = NULL

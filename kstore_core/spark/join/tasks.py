@@ -1,4 +1,4 @@
-"""The tasks of a temporal join: they add versions to the rows of Arrow batches."""
+"""The tasks of a temporal join, which add versions to the rows of Arrow batches."""
 
 from __future__ import annotations
 
@@ -25,25 +25,44 @@ _OUT_ROWS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class JoinTask:
-    """A temporal join as its tasks receive it; ``mapInArrow`` runs :meth:`join`."""
+    """The arguments of a temporal join for its tasks. Spark calls :meth:`join` by ``mapInArrow``.
+
+    Attributes
+    ----------
+    source : Source
+        The store to join.
+    key, timestamp : int
+        The positions of the columns of keys and times in the rows.
+    names : tuple of str
+        The names of the columns of the result.
+    inner : bool
+        Drop rows without a match.
+    tolerance_ms : int, optional
+        The greatest age in ms of a matching version at the row's time, inclusive; no limit if
+        None.
+    refuse_expired : bool
+        Raise an error for a row without a match whose time is before the history of its shard.
+    check_shards : bool
+        Check that the key of each row belongs to the shard to which the row was routed.
+    """
 
     source: Source
-    key: int  # the position of the column
+    key: int
     timestamp: int
-    names: tuple[str, ...]  # of the columns of the result
-    inner: bool  # drop rows without a match
+    names: tuple[str, ...]
+    inner: bool
     tolerance_ms: int | None
-    refuse_expired: bool  # raise on a row before the history of its shard
-    check_shards: bool  # check that rows routed by a column belong to their shards
+    refuse_expired: bool
+    check_shards: bool
 
     def join(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Joined batches, of rows of all shards or of the shard that they were routed to."""
+        """Yield the rows of a task with the versions that they match."""
         check = self._check_shard if self.check_shards else None
         for some, versions in with_versions(self.source, batches, self._keys_and_times, check):
             yield self.joined(versions, some)
 
     def joined(self, versions: InMemoryVersions, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Add to each row of a batch the version that it matches."""
+        """Return a batch with, for each row, the version that the row matches."""
         import pyarrow as pa
 
         from kstore_core.spark.columns.arrow import timestamps
@@ -71,7 +90,7 @@ class JoinTask:
         return serialized(self.source.reader.spec.key, batch.column(self.key))
 
     def _keys_and_times(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-        """Serialised keys, and times in ms rounded down."""
+        """Return the serialised keys of rows, and their times rounded down to ms."""
         import pyarrow as pa
 
         times = batch.column(self.timestamp)
@@ -90,9 +109,10 @@ class JoinTask:
         if len(wrong):
             key = keys[int(wrong[0])].as_py()
             raise SpecError(
-                f"the key {key!r} has the partition {shard} and belongs to shard "
-                f"{where[wrong[0]]} of {len(self.source.shards)}: the rows were not partitioned by "
-                "Kafka's murmur2, or into another number of partitions. Leave out partition_by"
+                f"a row with the key {key!r} has the partition {shard}, but the key belongs to "
+                f"shard {where[wrong[0]]} of {len(self.source.shards)}. The rows were not "
+                "partitioned by Kafka's murmur2, or their topic has another number of partitions "
+                "than the store. Leave out partition_by"
             )
 
     def _check_expired(
@@ -104,7 +124,7 @@ class JoinTask:
         if len(lost):
             at = lost[0].as_py()
             raise RetentionExceededError(
-                f"a row of the key {keys[at].as_py()!r} has the time {times[at]} ms, which is "
+                f"a row with the key {keys[at].as_py()!r} has the time {times[at]} ms, which is "
                 f"before the history of the store {self.source.reader.spec.name!r} in "
                 f"{self.source.reader.root}. Set a longer history retention, or pass "
                 "on_expired='null'"
@@ -117,10 +137,10 @@ def with_versions(
     keys_and_times: KeysAndTimes,
     check: Callable[[pa.RecordBatch, int], None] | None = None,
 ) -> Iterator[tuple[pa.RecordBatch, InMemoryVersions]]:
-    """Split the rows of a task, and return each piece with the versions of its keys.
+    """Split the rows of a task, and yield each piece with the versions of its keys.
 
-    The rows are of all shards, or were routed to one shard. ``check`` is called with rows that were
-    routed to a shard, and its number.
+    The rows belong to all shards, or they were routed to one shard. If they were routed to a
+    shard, ``check`` is called with the rows and the number of the shard.
     """
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
@@ -136,7 +156,7 @@ def with_versions(
 def _in_memory(
     lookup: InMemoryVersions | ShardLookup, batch: pa.RecordBatch, keys_and_times: KeysAndTimes
 ) -> Iterator[tuple[pa.RecordBatch, InMemoryVersions]]:
-    """Split a batch into parts whose versions fit into memory."""
+    """Split a batch into pieces whose versions fit into memory, and yield both."""
     versions = lookup.for_rows(batch, keys_and_times)
     if versions is None:
         half = batch.num_rows // 2
@@ -148,18 +168,19 @@ def _in_memory(
 
 
 def _shard_of(batch: pa.RecordBatch, shards: int) -> int:
-    """Return the shard to which the rows of a task were routed."""
+    """Return the number of the shard to which the rows of a task were routed."""
     shard = split_shard(batch)[1][0].as_py()
     if shard is None or not 0 <= shard < shards:
         raise SpecError(
-            f"a row has the partition {shard}, and the store has the shards 0 to {shards - 1}: it "
-            "was written with another number of partitions. Leave out partition_by"
+            f"a row has the partition {shard}, but the store has only the shards 0 to "
+            f"{shards - 1}, so the topic of the row has another number of partitions than the "
+            "store. Leave out partition_by"
         )
     return int(shard)
 
 
 def groups(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Concatenate batches until they have ``rows`` rows, or 64 MiB."""
+    """Concatenate batches to larger batches of at least ``rows`` rows or 64 MiB."""
     import pyarrow as pa
 
     group: list[pa.RecordBatch] = []

@@ -1,4 +1,4 @@
-"""temporal_join: adds to each row the version of its key that was valid at its time."""
+"""The temporal join, which adds to each row the version of its key that was valid at its time."""
 
 from __future__ import annotations
 
@@ -54,72 +54,85 @@ def temporal_join(
 ) -> DataFrame:
     """Join each row with the version of its key that was valid at its time.
 
-    A version is valid from its time, inclusive, until the time of the next version or tombstone,
-    exclusive. Rows may have any order, in a batch or a stream. A row matches one version at most.
-    It matches none before the first version, after a tombstone, or with a null key or time. A row
-    before its shard's history matches the latest version if that version had begun.
+    A version is valid from its timestamp, inclusive, until the timestamp of the key's next version
+    or tombstone, exclusive. The rows may have any order. Each row matches at most one version. A
+    row has no match if its time is before the key's first version or after a tombstone, or if its
+    key or time is null. If a row's time is before the history of its shard, the row can match only
+    the latest version of its key. That version must have begun at the row's time or before.
 
-    Python workers cache versions between tasks: all versions of a small store, else the versions
-    of one shard, to which murmur2 routes the rows. If the versions of a shard exceed
-    ``cache_bytes``, keys are looked up in the shard, many in one lookup.
+    Python workers cache versions between tasks. Of a small store, each worker caches all versions.
+    Rows for a larger store are routed to its shards by the murmur2 hash of the key, and a worker
+    caches the versions of one shard. If the versions of a shard exceed ``cache_bytes``, the keys
+    of many rows are looked up in the shard together.
 
     Parameters
     ----------
     df : DataFrame
         A batch or a stream.
-    root : path
+    root : path or address
         The root of a partitioned versioned store.
-    key, timestamp : str
-        Columns of ``df``: the key, binary or of the type of the store's key serde; and the time, a
-        timestamp or long milliseconds.
+    key : str
+        The column of ``df`` with the keys. Its type is binary, or the type of the store's key
+        serde.
+    timestamp : str
+        The column of ``df`` with the times. Its type is timestamp, or long with ms since the
+        epoch.
     how : {"left", "inner"}
-        Return rows without a match, with nulls, or drop them.
+        ``"left"`` returns a row without a match with nulls; ``"inner"`` drops the row.
     tolerance_ms : int, optional
-        Greatest age of a matching version at the row's time, inclusive.
+        The greatest age in ms of a matching version at the row's time, inclusive; no limit if
+        None.
     on_expired : {"null", "error"}
-        For a row before the history of its shard, if the latest version does not match either: no
-        match, or a failed job.
+        What happens if a row's time is before the history of its shard, and the latest version of
+        its key does not match. ``"null"`` treats the row as a row without a match; ``"error"``
+        fails the job.
     headers : bool
-        Add the version's headers, if the store has them.
+        If true and the store has headers, add the headers of the version.
     prefix : str
-        Prefix of the added columns' names.
+        The prefix of the names of the added columns.
     partition_by : {"key", "partition"}
-        Route rows to shards by murmur2 of the key, or by their column ``partition`` from Kafka. The
-        latter saves hashing in Python; a row whose key belongs to another shard fails the job.
+        ``"key"`` routes a row to the shard that the murmur2 hash of its key selects.
+        ``"partition"`` routes a row to the shard in its column ``partition``, which Kafka's source
+        provides, and saves hashing in Python. The job then fails if the key of a row belongs to
+        another shard.
     version : int, optional
-        The version of the store; by default the newest. A stream reads the version that was newest
-        at its start.
+        The version of the store to join; the version that is newest at the call if None. A stream
+        reads this version until it ends, unless ``follow`` is true.
     follow : bool
-        Streams: each task looks for a newer version first. Tasks of one micro-batch may then read
-        different versions, and a retried micro-batch a newer version.
+        If true, each task of a stream reads the newest version of the store at the task's start.
+        The tasks of one micro-batch may then read different versions, and a retried micro-batch
+        may read a newer version than before.
     spec : StoreSpec, optional
-        The store's description; needed if its serdes are not built in.
+        The spec of the store, which is needed only if its serdes are not built in.
     broadcast_bytes : int
-        The greatest size of the files of a small store, bytes; 0 routes rows for every store.
+        The greatest size in bytes of the files of a store that counts as small. If 0, rows are
+        routed to shards for every store.
     cache_bytes : int
-        The limit of one Python worker's cache, bytes.
+        The limit in bytes of the cache of one Python worker.
     storage_options : mapping, optional
         Options of the object store of ``root``.
 
     Returns
     -------
     DataFrame
-        The columns of ``df`` and ``<prefix>value``, ``<prefix>timestamp``, ``<prefix>valid_to``
-        (null: still valid) and ``<prefix>headers``; times of the type of ``timestamp``.
+        The columns of ``df``, followed by ``<prefix>value``, ``<prefix>timestamp``,
+        ``<prefix>valid_to``, which is null for a version that is still valid, and
+        ``<prefix>headers``. The times have the type of the column ``timestamp``.
 
     Raises
     ------
     StateError
-        There is no manifest, or no such version.
+        The root has no manifest, or no version ``version``.
     SpecError
-        A column is missing, duplicate, of another type or of a type that Spark does not pass to
-        Python; key and timestamp are one column; or an argument is not one of its choices.
+        A column is missing, is duplicate, has the wrong type, or has a type that Spark cannot pass
+        to Python; ``key`` and ``timestamp`` name the same column; or an argument is not one of its
+        choices.
     TypeError
-        ``tolerance_ms``, ``version`` or a number of bytes is not an int.
+        ``tolerance_ms``, ``version``, ``broadcast_bytes`` or ``cache_bytes`` is not an int.
     ValueError
-        A number is negative, or ``follow`` is passed with ``version``.
+        A number is negative, or both ``follow`` and ``version`` are given.
     UnsupportedError
-        The store has no history, or ``follow`` is passed for a batch.
+        The store is not versioned, or ``follow`` is true and ``df`` is a batch.
     """
     from pyspark.errors import PySparkNotImplementedError
 
@@ -159,30 +172,35 @@ def temporal_join(
     except PySparkNotImplementedError as error:
         months = [f.name for f in schema.fields if "interval" in f.dataType.simpleString()]
         raise SpecError(
-            f"Spark cannot pass {', '.join(months) or 'one of the columns'} to Python, because of "
-            "its type: cast the column to a string, or leave it out"
+            f"Spark cannot pass {', '.join(months) or 'one of the columns'} to Python, because "
+            "its Python API does not support the type; cast the column to a string, or leave the "
+            "column out"
         ) from error
     return joined if own else joined.toDF(*schema.names)
 
 
 def _check_follow(df: DataFrame, version: int | None, *, follow: bool) -> None:
     if follow and version is not None:
-        raise ValueError(f"version={version} and follow=True contradict each other; pass one")
+        raise ValueError(
+            f"version={version} and follow=True contradict each other; pass only one of them"
+        )
     if follow and not df.isStreaming:
         raise UnsupportedError(
-            "follow=True is for a stream, and this DataFrame is a batch, which reads one version. "
-            "Leave out follow"
+            "follow=True is for a stream, but this DataFrame is a batch, which reads one version "
+            "of the store. Leave out follow"
         )
 
 
 def _schema(
     df: DataFrame, source: Source, key: str, timestamp: str, prefix: str, partition_by: PartitionBy
 ) -> StructType:
-    """Check the columns, and return the schema of the result."""
+    """Check the columns of ``df``, and return the schema of the joined DataFrame."""
     from pyspark.sql.types import LongType, StructType, TimestampType
 
     if key == timestamp:
-        raise SpecError(f"key and timestamp are both the column {key!r}; pass two columns")
+        raise SpecError(
+            f"key and timestamp both name the column {key!r}; pass two different columns"
+        )
     key_type = spark_type(source.reader.spec.key.arrow_type).simpleString()
     allowed = {key: ("binary", key_type), timestamp: ("timestamp", "bigint")}
     if partition_by == "partition":
@@ -197,5 +215,8 @@ def _schema(
     taken = {name.lower() for name in df.columns}
     clash = [name for name in added.names if name.lower() in taken]
     if clash:
-        raise SpecError(f"the DataFrame has a column {clash[0]!r} already; pass another prefix=")
+        raise SpecError(
+            f"the join adds a column {clash[0]!r}, but the DataFrame already has a column of this "
+            "name; pass another prefix="
+        )
     return StructType([*df.schema.fields, *added.fields])

@@ -1,8 +1,9 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: cdivision=True
-"""Makes runs of versions, and finds a key in them: open addressing, hashed by murmur2.
+"""A hash table of keys, each with a run of its versions, which are sorted by time.
 
-The hash also determines a key's shard. No function needs the GIL or raises.
+The table uses open addressing, and hashes keys by murmur2, which also determines a key's shard. No
+function needs the GIL or raises an exception.
 """
 
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
@@ -15,13 +16,16 @@ from kstore_core.codec.keys.murmur2 cimport murmur2_hash
 from kstore_core.codec.primitives.prefetching cimport prefetch, prefetch_all
 
 cdef enum:
-    FEWEST_BITS = 6             # of a slot's number
-    FEWEST_KEYS = 64            # allocated at first
-    SHORT_RUN = 32              # versions whose begins are fetched together
+    FEWEST_BITS = 6             # the number of bits of a slot's number in the smallest table
+    FEWEST_KEYS = 64            # the number of keys for which memory is allocated at first
+    SHORT_RUN = 32              # the longest run of versions whose begins are prefetched together
 
 
 cdef inline uint64_t first_slot(const Runs *runs, uint32_t hash) noexcept nogil:
-    """The first slot to probe, from high bits: the low bits of keys of one shard are alike."""
+    """Return the first slot to probe for a hash.
+
+    The slot is computed from high bits, because the keys of one shard have similar low bits.
+    """
     return (<uint64_t>hash * 0x9E3779B97F4A7C15U) >> runs.shift
 
 
@@ -38,7 +42,7 @@ cdef inline int64_t number_in(uint64_t slot) noexcept nogil:
 
 
 cdef int64_t rounded_down(const Times *times, int64_t index) noexcept nogil:
-    """A time in ms, rounded toward the past."""
+    """Return a time in ms, rounded toward the past."""
     cdef int64_t time = times.data[index]
     cdef int64_t whole
     if times.divide == 1:
@@ -48,7 +52,7 @@ cdef int64_t rounded_down(const Times *times, int64_t index) noexcept nogil:
 
 
 cdef const Key *key_of(const Runs *runs, const uint8_t *data, Py_ssize_t size) noexcept nogil:
-    """The key of these bytes, or NULL."""
+    """Return the entry of a key with these bytes, or NULL if the table does not contain the key."""
     return key_of_hash(runs, data, size, murmur2_hash(data, size))
 
 
@@ -71,9 +75,9 @@ cdef const Key *key_of_hash(
 
 
 cdef void fetch_ahead(const Runs *runs, const uint32_t *hashes, int count) noexcept nogil:
-    """Prefetch the slots, keys and versions that some lookups will read.
+    """Prefetch the slots, keys and versions that the lookups of some hashes will read.
 
-    Each step reads the memory that the step before prefetched. If a key is not in its first slot,
+    Each step reads the memory that the previous step prefetched. If a key is not in its first slot,
     the memory of another key is prefetched, which is harmless.
     """
     cdef int i
@@ -100,7 +104,7 @@ cdef Built build_runs(
     Runs *runs, const Texts *keys, const Times *begins, const Times *ends,
     const int64_t *horizons, int64_t shards,
 ) noexcept nogil:
-    """Fill empty `runs`. After any result, `free_runs` frees the memory."""
+    """Fill empty `runs` with versions. The caller must call `free_runs`, whatever the result."""
     cdef uint32_t *numbers = <uint32_t *>malloc(<size_t>keys.length * sizeof(uint32_t) + 1)
     cdef int64_t *places = NULL
     cdef Built built = NO_MEMORY
@@ -117,7 +121,11 @@ cdef Built build_runs(
 
 
 cdef Built number_keys(Runs *runs, const Texts *keys, uint32_t *numbers) noexcept nogil:
-    """Number the keys in the order of their first rows, which `first` records for now."""
+    """Write the number of each row's key to `numbers`.
+
+    Keys are numbered in the order of their first rows. Until `copy_keys`, the field `first` of a
+    key contains the position of its first row.
+    """
     cdef int64_t row
     cdef Py_ssize_t size = 0
     cdef Py_ssize_t last_size = -1
@@ -135,7 +143,7 @@ cdef Built number_keys(Runs *runs, const Texts *keys, uint32_t *numbers) noexcep
             return NULL_VERSION
         data = text_at(keys, row, &size)
         if size == last_size and memcmp(data, last, size) == 0:
-            numbers[row] = numbers[row - 1]     # versions of a key are usually adjacent
+            numbers[row] = numbers[row - 1]     # The versions of a key are usually adjacent.
             continue
         last, last_size = data, size
         hash = murmur2_hash(data, size)
@@ -158,7 +166,10 @@ cdef Built number_keys(Runs *runs, const Texts *keys, uint32_t *numbers) noexcep
 cdef uint64_t slot_of(
     const Runs *runs, const Texts *keys, const uint8_t *data, Py_ssize_t size, uint32_t hash
 ) noexcept nogil:
-    """The slot of a key, or the free slot for it, while the keys' bytes are in the column."""
+    """Return the slot of a key, or the free slot for the key if the table does not contain it.
+
+    Call this only before `copy_keys`, while the bytes of the keys are in the column.
+    """
     cdef uint64_t mask = last_slot(runs)
     cdef uint64_t at = first_slot(runs, hash)
     cdef uint64_t slot
@@ -176,7 +187,10 @@ cdef uint64_t slot_of(
 
 
 cdef bint make_room(Runs *runs) noexcept nogil:
-    """Grow so that half of the slots and two keys are free; return False without memory."""
+    """Grow the table so that half of its slots are free, and the array of keys has two free items.
+
+    Return False if there is not enough memory.
+    """
     cdef int64_t count = runs.n_keys
     cdef void *grown
     cdef uint64_t mask, at
@@ -206,7 +220,10 @@ cdef bint copy_keys(
     Runs *runs, const Texts *keys, const uint32_t *numbers, int64_t *places,
     const int64_t *horizons, int64_t shards,
 ) noexcept nogil:
-    """Copy the keys' bytes, and write the begin of each run to `places` and `first`."""
+    """Copy the bytes of the keys, and write the position of each run to `places` and `first`.
+
+    Return False if there is not enough memory.
+    """
     cdef int64_t row, number
     cdef Py_ssize_t size = 0
     cdef const uint8_t *data

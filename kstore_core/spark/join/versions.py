@@ -1,4 +1,4 @@
-"""The store of a join: versions cached by the worker, or looked up in the shard."""
+"""The versions that a join reads, which a worker caches or looks up in open shards."""
 
 from __future__ import annotations
 
@@ -25,19 +25,41 @@ _MOST_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The store of a join, as its tasks receive it."""
+    """The description of the store to join, which the tasks receive.
+
+    Attributes
+    ----------
+    reader : ShardReader
+        The reader that opens the shards.
+    shards : tuple of Shard
+        All shards in the order of their numbers.
+    version : int
+        The version of the store that has these shards.
+    headers : bool
+        Add the headers of versions to the result.
+    everywhere : bool
+        If true, every task reads all shards. If false, rows are routed to the tasks of their
+        shards.
+    cache_bytes : int
+        The limit of a worker's cache in bytes.
+    follow : bool
+        Read the newest version of the store at the start of each task.
+    """
 
     reader: ShardReader
-    shards: tuple[Shard, ...]  # all, by number
-    version: int  # of the shards
-    headers: bool  # add headers to the result
-    everywhere: bool  # every task reads all shards; else rows are routed to their shards
-    cache_bytes: int  # the limit of a worker's cache
-    follow: bool = False  # look for a newer version at the start of each task
+    shards: tuple[Shard, ...]
+    version: int
+    headers: bool
+    everywhere: bool
+    cache_bytes: int
+    follow: bool = False
 
     @contextmanager
     def open(self, shard: int | None) -> Iterator[InMemoryVersions | ShardLookup]:
-        """The versions of a shard, or of all shards for None, until the task ends."""
+        """Yield the versions of the shard with the number ``shard``, or of all shards if None.
+
+        The result is valid while the context is open.
+        """
         from kstore_core.spark.join.histories import load_versions
         from kstore_core.spark.join.in_memory import CACHE
 
@@ -72,18 +94,26 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class ShardLookup:
-    """Open shards that exceed the cache; the keys of many rows are looked up together."""
+    """The open shards whose versions exceed the cache.
 
-    stores: Sequence[Any]  # the open store of each shard; None for an empty shard
+    The keys of many rows are looked up together. ``stores`` contains the open store of each shard,
+    or None for an empty shard.
+    """
+
+    stores: Sequence[Any]
     spec: StoreSpec
 
     rows_at_once: ClassVar[int] = 100_000
-    """The number of rows to gather before a lookup."""
+    """The number of rows that a task should collect before it looks up their versions."""
 
     def for_rows(
         self, batch: pa.RecordBatch, keys_and_times: KeysAndTimes
     ) -> InMemoryVersions | None:
-        """The versions that rows may match; None if those of several rows need too much memory."""
+        """Return the versions that the rows of a batch may match.
+
+        Return None if the batch has several rows and their versions need too much memory; the
+        caller must then split the batch.
+        """
         import numpy as np
         import pyarrow as pa
 
@@ -112,11 +142,14 @@ class ShardLookup:
 
 
 _SEEN: dict[str, Manifest] = {}
-"""The newest manifest of each followed root."""
+"""The newest known manifest of each root that a join with ``follow`` reads."""
 
 
 def _newest(source: Source) -> tuple[tuple[Shard, ...], ShardReader]:
-    """Return the shards of the newest version, and their reader."""
+    """Return the shards of the newest version of the store, and the reader of these shards.
+
+    Raise a StateError if the newest version describes another store than ``source``.
+    """
     from dataclasses import replace
 
     root: Root = source.reader.root
@@ -132,8 +165,8 @@ def _newest(source: Source) -> tuple[tuple[Shard, ...], ShardReader]:
     for name in ("name", "shape", "format", "key", "value", "partitions"):
         if there.get(name) != here.get(name):
             raise StateError(
-                f"{root} has the new version {manifest.version}, whose {name} is "
-                f"{there.get(name)!r}, not {here.get(name)!r} as in version {source.version}; "
-                "start the query again"
+                f"the field {name!r} of {root} is {there.get(name)!r} in its new version "
+                f"{manifest.version}, not {here.get(name)!r} as in version {source.version}, which "
+                "this query started with; start the query again"
             )
     return manifest.shards, replace(source.reader, engine=manifest.engine)

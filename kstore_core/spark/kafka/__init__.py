@@ -1,4 +1,5 @@
-"""``format("kstore-kafka")``: topics of Kafka as DataFrames, without a connector jar.
+"""``format("kstore-kafka")``: a data source for Kafka topics that needs no connector jar.
 
-docs/kafka-spark.md describes it. Importing this package imports neither pyspark nor pyarrow.
+docs/kafka-spark.md describes the data source. Importing this package imports neither pyspark nor
+pyarrow.
 """

@@ -1,4 +1,4 @@
-"""``format("kstore-kafka")`` as Spark sees it, and its batches."""
+"""The data source ``kstore-kafka`` that Spark loads, and its reader for batches."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ __all__ = ["KafkaSource"]
 
 
 class KafkaSource(DataSource):
-    """Topics of Kafka through confluent-kafka, with the columns of Spark's own source.
+    """The data source that reads Kafka topics with the client library confluent-kafka.
 
-    Spark finds it through the package ``pyspark_kstore_kafka``.
+    Its columns are those of Spark's own Kafka source. Spark finds this class through the package
+    ``pyspark_kstore_kafka``.
     """
 
     def __init__(self, options: Any) -> None:
@@ -38,20 +39,23 @@ class KafkaSource(DataSource):
         return "kstore-kafka"
 
     def schema(self) -> StructType:
-        """Return the columns of Spark's own source; ``headers`` only with ``includeHeaders``."""
+        """Return the columns of Spark's own Kafka source.
+
+        The column ``headers`` is present only if the option ``includeHeaders`` is true.
+        """
         from kstore_core.spark.kafka.reading import arrow_schema
         from kstore_core.spark.shards.frames import spark_schema
 
         return spark_schema(arrow_schema(headers=self._asked.headers))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For ``spark.read``."""
+        """Return the reader for ``spark.read``."""
         self._asked.check_batch()
         self._check(schema)
         return _BatchReader(self._asked)
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
-        """For ``spark.readStream``."""
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - the name is Spark's
+        """Return the reader for ``spark.readStream``."""
         from kstore_core.spark.kafka.stream import KafkaStream
 
         self._asked.check_stream()

@@ -1,4 +1,4 @@
-"""Offsets of partitions: parsed from options and checkpoints, split, and limited."""
+"""Functions that parse, split and limit the offsets of partitions."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ Place: TypeAlias = tuple[str, int]
 """A topic and one of its partitions."""
 
 Offsets: TypeAlias = dict[Place, int]
-"""The next offset to be read of each partition."""
+"""For each partition, the offset of the next record to read."""
 
 LATEST = -1
 EARLIEST = -2
 _NAMES = {"earliest": EARLIEST, "latest": LATEST}
 _MOST = 2**31 - 1
-"""The greatest number of a partition."""
+"""The greatest number that a partition can have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +55,19 @@ class OffsetRange:
 class Positions:
     """The start or end offsets of a read, from an option."""
 
-    option: str  # its name
-    everywhere: int = LATEST  # or EARLIEST; used if ``each`` is empty
-    each: Mapping[Place, int] = field(default_factory=dict)  # offsets, EARLIEST or LATEST
+    option: str  # the name of the option
+    everywhere: int = LATEST  # LATEST or EARLIEST, for all partitions if ``each`` is empty
+    each: Mapping[Place, int] = field(default_factory=dict)  # an offset, EARLIEST or LATEST
 
     def names(self, position: int) -> bool:
-        """Return True if a partition begins or ends at this position."""
+        """Return True if a partition has this position, which is EARLIEST or LATEST."""
         return position in (self.each.values() if self.each else (self.everywhere,))
 
     def at(self, earliest: Offsets, latest: Offsets) -> Offsets:
-        """Return the offset of each partition of the read; a SpecError if the option has others."""
+        """Return the offset of each partition of the read.
+
+        Raises SpecError if the option does not name exactly the partitions of the read.
+        """
         if self.each and self.each.keys() != latest.keys():
             faults = [
                 f"{what} {', '.join(f'{topic}-{number}' for topic, number in sorted(places))}"
@@ -88,8 +91,8 @@ def parse_positions(option: str, text: str) -> Positions:
         return Positions(option, _NAMES[text.strip().lower()])
     wrong = SpecError(
         f'{option}={text!r:.200} must be "earliest", "latest", or JSON with the offset of each '
-        f'partition, {{"topic": {{"0": 23, "1": {EARLIEST}}}}}, in which {EARLIEST} is the '
-        f"earliest and {LATEST} the latest"
+        f'partition, such as {{"topic": {{"0": 23, "1": {EARLIEST}}}}}. In the JSON, {EARLIEST} '
+        f"means the earliest offset and {LATEST} the latest offset"
     )
     try:
         each = placed(json.loads(text))
@@ -101,7 +104,7 @@ def parse_positions(option: str, text: str) -> Positions:
 
 
 def parse_places(option: str, text: str) -> tuple[Place, ...]:
-    """Parse partitions, JSON ``{"topic": [0, 1]}``."""
+    """Parse JSON with the partitions of topics, such as ``{"topic": [0, 1]}``."""
     try:
         places = [
             (topic, number) for topic, numbers in json.loads(text).items() for number in numbers
@@ -114,30 +117,35 @@ def parse_places(option: str, text: str) -> tuple[Place, ...]:
     if wrong or len(set(places)) != len(places):
         raise SpecError(
             f"{option}={text!r:.200} must be JSON with the partitions of each topic, "
-            '{"topic": [0, 1]}'
+            'such as {"topic": [0, 1]}'
         )
     return tuple(sorted(places))
 
 
 def placed(tree: object) -> Offsets:
-    """Read the offsets in a tree ``{"topic": {"0": 23}}``; a ValueError for another value."""
+    """Convert nested dicts, such as ``{"topic": {"0": 23}}``, to offsets.
+
+    Raises ValueError for any other value.
+    """
     found: Offsets = {}
     try:
         for topic, numbers in tree.items():  # type: ignore[attr-defined]
             for number, offset in numbers.items():
                 if not (number.isdecimal() and _is_offset(offset)):
-                    raise ValueError(f"partition {number!r} at {offset!r}")
+                    raise ValueError(
+                        f"partition {number!r} or its offset {offset!r} is not a number"
+                    )
                 place = (topic, int(number))
                 if place in found or place[1] > _MOST:
-                    raise ValueError(f"partition {number!r} is duplicate, or too great")
+                    raise ValueError(f"partition {number!r} is duplicate or too great")
                 found[place] = offset
     except AttributeError as error:
-        raise ValueError(f"not a tree of offsets: {tree!r}") from error
+        raise ValueError(f"not a mapping of topics to partitions to offsets: {tree!r}") from error
     return found
 
 
 def nested(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """Write offsets as a tree of topics and partitions, as in Spark's checkpoints."""
+    """Convert offsets to nested dicts, as in Spark's checkpoints: ``{"topic": {"0": 23}}``."""
     tree: dict[str, dict[str, int]] = {}
     for (topic, number), offset in sorted(offsets.items()):
         tree.setdefault(topic, {})[str(number)] = offset
@@ -145,7 +153,7 @@ def nested(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def split(ranges: Sequence[OffsetRange], at_least: int | None) -> list[OffsetRange]:
-    """Split long ranges into about equal parts, ``at_least`` in all."""
+    """Split long ranges into parts of about equal size, so that there are ``at_least`` ranges."""
     total = sum(one.end - one.begin for one in ranges)
     if at_least is None or len(ranges) >= at_least or not total:
         return list(ranges)
@@ -160,10 +168,11 @@ def _parts(whole: OffsetRange, at_least: int, total: int) -> Iterable[OffsetRang
 
 
 def limited(start: Offsets, end: Offsets, limit: int) -> Offsets:
-    """Share `limit` offsets among partitions, in proportion to their backlogs.
+    """Return the end offset of each partition for a batch of at most ``limit`` offsets.
 
-    Shares are rounded down. The partitions that lost most by it get the remaining offsets, so the
-    limit is used up, and a stream advances even with a limit of 1.
+    The partitions share the limit in proportion to their backlogs. Shares are rounded down. The
+    partitions that lose most by the rounding get the remaining offsets. So the limit is used up,
+    and a stream advances even if the limit is 1.
     """
     waiting = {place: max(0, end[place] - start[place]) for place in end}
     total = sum(waiting.values())

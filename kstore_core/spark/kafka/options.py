@@ -1,4 +1,4 @@
-"""The options of ``format("kstore-kafka")``: Spark's names, checked before anything runs."""
+"""The options of ``format("kstore-kafka")``. They have the names of Spark's own Kafka source."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OPTIONS = {
     "kafkaConsumer.pollTimeoutMs": "120000",
     "kafka.isolation.level": "read_uncommitted",
 }
-"""The defaults of all options but librdkafka's, which begin with ``kafka.``."""
+"""The options and their defaults, without the settings that are passed on to librdkafka."""
 
 _KNOWN = {name.lower(): name for name in OPTIONS}
 _SETTING = "kafka."
@@ -57,7 +57,7 @@ _LONGEST_WAIT_MS = 600_000
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The partitions to read: of topics by name, of topics by pattern, or `places`."""
+    """The partitions to read: those of the topics by name or by pattern, or those in ``places``."""
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
@@ -66,7 +66,10 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class KafkaOptions:
-    """The options of a reader; ``settings`` are librdkafka's. Workers get a pickled copy."""
+    """The parsed options of a reader. Workers get a pickled copy.
+
+    ``settings`` are the settings for librdkafka.
+    """
 
     servers: str
     topics: Topics
@@ -78,11 +81,14 @@ class KafkaOptions:
     max_offsets: int | None = None
     timeout_s: float = 120.0
     isolation: str = "read_uncommitted"
-    settings: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold a password
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)  # may contain a password
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> KafkaOptions:
-        """Parse options, in any case; a SpecError for an unknown, missing or wrong one."""
+        """Parse options; the case of their names does not matter.
+
+        Raises SpecError for an unknown option, a missing option, or a wrong value.
+        """
         given = _Given(options)
         return cls(
             servers=given.needed("kafka.bootstrap.servers"),
@@ -99,39 +105,41 @@ class KafkaOptions:
         )
 
     def check_batch(self) -> None:
-        """Refuse options of streams."""
+        """Raise SpecError for an option that a batch cannot have."""
         if self.max_offsets is not None:
-            raise SpecError("maxOffsetsPerTrigger is for a stream; a batch takes endingOffsets")
+            raise SpecError(
+                "maxOffsetsPerTrigger is an option of streams only; a batch can have endingOffsets"
+            )
         if self.starting is not None and self.starting.names(LATEST):
             raise SpecError(
-                "a batch that began at the latest offsets would be empty: startingOffsets must be "
-                "earliest, or JSON with offsets from 0 on"
+                "a batch that begins at the latest offsets would be empty; startingOffsets must be "
+                "earliest, or JSON with offsets of 0 or more"
             )
         if self.ending is not None and self.ending.names(EARLIEST):
             raise SpecError(
-                "a batch that ended at the earliest offsets would be empty: endingOffsets must be "
-                "latest, or JSON with offsets from 0 on"
+                "a batch that ends at the earliest offsets would be empty; endingOffsets must be "
+                "latest, or JSON with offsets of 0 or more"
             )
 
     def check_stream(self) -> None:
-        """Refuse options of batches."""
+        """Raise SpecError for an option that a stream cannot have."""
         if self.ending is not None:
             raise SpecError(
-                "endingOffsets is for a batch; the trigger of a stream sets its end: "
-                ".trigger(availableNow=True) reads the present records and stops"
+                "endingOffsets can be used only for a batch. To end a stream, set its trigger: "
+                ".trigger(availableNow=True) reads the records that exist now, and stops"
             )
 
     def cluster(self) -> Cluster:
-        """Return the brokers, not connected yet; needs confluent-kafka."""
+        """Return a Cluster for the brokers, without connecting to them. Needs confluent-kafka."""
         from kstore_core.changelog.kafka.client import Cluster
 
-        # By default the library waits half a minute before it reports that a topic is missing.
+        # By default librdkafka waits half a minute before it reports that a topic is missing.
         settings = {"topic.metadata.propagation.max.ms": "2000", **self.settings}
         return Cluster(self.servers, settings, self.timeout_s)
 
 
 class _Given:
-    """Options by their names in lower case, each known."""
+    """The given options by their names in lower case. All of them are known options."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = {name.lower(): (name, value) for name, value in options.items()}
@@ -146,7 +154,7 @@ class _Given:
             near = get_close_matches(low, _KNOWN, 1)
             hint = f"; did you mean {_KNOWN[near[0]]}?" if near else "."
             raise SpecError(
-                f'format("kstore-kafka") has no option {name!r}{hint} It has '
+                f'format("kstore-kafka") has no option {name!r}{hint} Its options are '
                 f"{', '.join(OPTIONS)}, and kafka.* for settings of librdkafka"
             )
 
@@ -173,8 +181,8 @@ class _Given:
         taken = sorted(_OURS & found.keys())
         if taken:
             raise SpecError(
-                f"the source sets {', '.join(_SETTING + name for name in taken)} itself; leave it "
-                "out. The option startingOffsets sets the first offset"
+                f"the data source itself sets {', '.join(_SETTING + name for name in taken)}, so "
+                "leave this out. To choose the first offset, pass startingOffsets"
             )
         return found
 
@@ -183,8 +191,8 @@ def _topics(given: _Given) -> Topics:
     ways = [name for name in ("subscribe", "subscribePattern", "assign") if given.has(name)]
     if len(ways) != 1:
         raise SpecError(
-            "exactly one of the options subscribe, subscribePattern and assign must name the "
-            f"topics, and {' and '.join(ways) if ways else 'none'} is given"
+            "exactly one of the options subscribe, subscribePattern and assign must be given, to "
+            f"name the topics; given: {', '.join(ways) if ways else 'none'}"
         )
     return given.read(
         ways[0],
@@ -220,7 +228,7 @@ def _flag(option: str, text: str) -> bool:
 
 def _count(option: str, text: str) -> int:
     if not text.strip().isdecimal() or len(text) > 18 or not int(text):
-        raise SpecError(f"{option}={text!r:.200} must be a number above 0, of at most 18 digits")
+        raise SpecError(f"{option}={text!r:.200} must be a number above 0 with at most 18 digits")
     return int(text)
 
 

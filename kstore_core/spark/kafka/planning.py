@@ -1,4 +1,4 @@
-"""The driver plans ranges of offsets."""
+"""Functions by which the driver plans the ranges of offsets that the tasks read."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ _log = logging.getLogger("kstore_core.spark.kafka")
 
 
 def batch_ranges(options: KafkaOptions) -> list[OffsetRange]:
-    """Plan the ranges of a batch, as of now.
+    """Return the ranges of a batch, from the offsets that the brokers have now.
 
-    A SpecError for offsets of other partitions, or an end before the begin; a StateError for an
-    unknown topic or partition; an InconsistentStateError if records are missing and
-    ``failOnDataLoss`` is true; an EngineError if the brokers do not answer, or refuse.
+    Raises SpecError if the options have offsets of other partitions, or an end before the start.
+    Raises StateError for an unknown topic or partition. Raises InconsistentStateError if records
+    are missing and ``failOnDataLoss`` is true. Raises EngineError if the brokers do not answer or
+    refuse the request.
     """
     starting = options.starting or Positions("startingOffsets", EARLIEST)
     ending = options.ending or Positions("endingOffsets")
@@ -32,8 +33,8 @@ def batch_ranges(options: KafkaOptions) -> list[OffsetRange]:
     for place, offset in ending.each.items():
         if 0 <= offset < starting.each.get(place, 0):
             raise SpecError(
-                f"{place[0]}-{place[1]} would end at {offset}, before its begin at {start[place]}; "
-                "correct startingOffsets or endingOffsets"
+                f"the read of {place[0]}-{place[1]} would end at offset {offset}, before its start "
+                f"at {start[place]}; correct startingOffsets or endingOffsets"
             )
     for place in places:
         if end[place] > latest[place]:
@@ -45,16 +46,20 @@ def batch_ranges(options: KafkaOptions) -> list[OffsetRange]:
 def ranges_between(
     options: KafkaOptions, start: Mapping[Place, int], end: Offsets, earliest: Offsets
 ) -> list[OffsetRange]:
-    """Return the ranges from `start` to `end`, split by the option ``minPartitions``.
+    """Return the ranges from ``start`` to ``end``, split as the option ``minPartitions`` says.
 
-    Expired records are skipped or, with ``failOnDataLoss``, an InconsistentStateError. A partition
-    that ends before `start` was recreated, and is read from its first offset.
+    If records have expired, raise InconsistentStateError, or skip them if ``failOnDataLoss`` is
+    false. If a partition ends before its ``start``, its topic was recreated; this is treated in the
+    same way, and the partition is read from its first offset.
     """
     ranges = []
     for place, until in sorted(end.items()):
         begin = start[place]
         if begin > until or begin < earliest[place]:
-            found = f"begins at {earliest[place]} and ends at {until}, and the next is {begin}"
+            found = (
+                f"begins at offset {earliest[place]} and ends at {until}, but the next offset to "
+                f"read is {begin}"
+            )
             report_loss(options, place, found)
             begin = earliest[place]
         if begin < until:
@@ -63,11 +68,14 @@ def ranges_between(
 
 
 def report_loss(options: KafkaOptions, place: Place, found: str) -> None:
-    """Refuse to continue without some records, or log a warning."""
+    """Report that records are missing.
+
+    Raises InconsistentStateError if ``failOnDataLoss`` is true; otherwise logs a warning.
+    """
     lost = f"{place[0]}-{place[1]} at {options.servers} {found}"
     if options.fail_on_data_loss:
         raise InconsistentStateError(
-            f"{lost}. Records have expired, or the topic was recreated; failOnDataLoss=false reads "
-            "the remaining records"
+            f"{lost}. Records have expired, or the topic was recreated. To read only the remaining "
+            "records, pass failOnDataLoss=false"
         )
     _log.warning("%s; continuing with the remaining records", lost)

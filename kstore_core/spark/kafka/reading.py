@@ -1,4 +1,4 @@
-"""The records of a range of offsets as Arrow batches, on a worker."""
+"""The code by which a worker reads the records of a range of offsets as Arrow batches."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ __all__ = ["BATCH_ROWS", "arrow_schema", "read_range"]
 _log = logging.getLogger("kstore_core.spark.kafka")
 
 _AT_ONCE = 1000
-"""Messages of one call to the library's queue; more do not fit the CPU's cache."""
+"""The number of messages per call to librdkafka. More messages do not fit the CPU's cache."""
 
 BATCH_ROWS = 10_000
 _BATCH_BYTES = 16 * 1024 * 1024
-"""A batch ends when it reaches one of the two limits."""
+"""A batch ends when it reaches this number of bytes or `BATCH_ROWS` rows."""
 
 _EXPIRED = frozenset({"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"})
 _GONE = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
 
 
 def arrow_schema(*, headers: bool) -> pa.Schema:
-    """Return the columns of a batch: the columns of Spark's own source, in its order."""
+    """Return the columns of a batch, which are those of Spark's own Kafka source, in its order."""
     columns = [
         ("key", pa.binary()),
         ("value", pa.binary()),
@@ -52,11 +52,12 @@ def arrow_schema(*, headers: bool) -> pa.Schema:
 
 
 def read_range(options: KafkaOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """Read the records of a range; compaction and transactions leave gaps between their offsets.
+    """Read the records of a range.
 
-    An InconsistentStateError if an offset has expired and ``failOnDataLoss`` is true; a
-    CorruptionError if a checksum is wrong; a FormatError if a record's time does not fit into a
-    Spark timestamp; an EngineError if the brokers do not answer in time, or refuse.
+    The offsets may have gaps, which compaction and transactions leave. Raises
+    InconsistentStateError if an offset has expired and ``failOnDataLoss`` is true. Raises
+    CorruptionError if a checksum is wrong, and FormatError if a record's time does not fit into a
+    Spark timestamp. Raises EngineError if the brokers do not answer in time or refuse the request.
     """
     cluster = options.cluster()
     consumer = cluster.consumer(isolation=options.isolation)
@@ -77,7 +78,7 @@ def read_range(options: KafkaOptions, wanted: OffsetRange) -> Iterator[pa.Record
 
 
 class _Reading:
-    """Iterates over lists of the messages of a range."""
+    """An iterable of lists of messages, which together are the records of a range."""
 
     def __init__(
         self, cluster: Cluster, consumer: Consumer, options: KafkaOptions, wanted: OffsetRange
@@ -95,7 +96,7 @@ class _Reading:
         self._go_to(self._wanted.begin)
         position, moved_at = self._position, time.monotonic()
         while self._position < end:
-            # Without a wait the call returns at most the queue, which is limited in bytes.
+            # Without a wait, the call returns only queued messages; the queue is limited in bytes.
             messages = consumer.consume(_AT_ONCE, 0) or consumer.consume(1, 0.1)
             found = self._records(messages)
             if found:
@@ -114,7 +115,7 @@ class _Reading:
         self._consumer.assign([place])
 
     def _records(self, messages: list[Any]) -> list[Any]:
-        """Return the records of the range among messages, and advance the position."""
+        """Return the messages that are records of the range, and advance the position."""
         if not messages:
             return messages
         errors = [message.error() for message in messages]
@@ -132,7 +133,9 @@ class _Reading:
     def _handle(self, error: KafkaError, offset: int) -> None:
         name = error.name()
         if name == "_PARTITION_EOF":
-            self._position = max(self._position, offset)  # behind control records
+            self._position = max(
+                self._position, offset
+            )  # the end is behind control records, which are no messages
         elif name in _EXPIRED:
             self._skip_expired()
         elif self._cluster.passes(error):
@@ -147,13 +150,13 @@ class _Reading:
             lambda timeout: self._consumer.get_watermark_offsets(place, timeout=timeout),
             self._failure,
         )
-        if begin <= self._position:  # it ends before: a recreated topic
+        if begin <= self._position:  # the partition ends before the position, so it was recreated
             self._lose("the partition ends before the position", self._wanted.end)
         else:
             self._lose(f"the partition begins at {begin}", min(begin, self._wanted.end))
 
     def _check_deleted(self) -> None:
-        """Check whether the last errors of the library mean a deleted topic."""
+        """If librdkafka has reported an unknown topic, check whether it still exists."""
         trouble = self._cluster.trouble
         if trouble is None or trouble.name() not in _GONE:
             return
@@ -163,21 +166,26 @@ class _Reading:
             self._lose("the topic is missing", self._wanted.end)
 
     def _lose(self, why: str, offset: int) -> None:
-        """Continue at `offset`, or refuse to continue."""
+        """Report missing records.
+
+        Raises InconsistentStateError if ``failOnDataLoss`` is true; otherwise continues at
+        ``offset``.
+        """
         lost = (
-            f"{self._wanted}, at {self._cluster.servers}: {why}, and the next is {self._position}"
+            f"{self._wanted}, at {self._cluster.servers}: {why}, but the next offset to read is "
+            f"{self._position}"
         )
         if self._options.fail_on_data_loss:
             raise InconsistentStateError(
-                f"{lost}. Records have expired or were deleted; failOnDataLoss=false reads the "
-                "remaining records"
+                f"{lost}. Records have expired or were deleted. To read only the remaining "
+                "records, pass failOnDataLoss=false"
             )
         _log.warning("%s; continuing at %d", lost, offset)
         self._go_to(offset)
 
 
 def _joined(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """One batch; several if a column would exceed 2 GiB."""
+    """Join batches to one batch, or to several if a column would exceed 2 GiB."""
     whole: list[pa.RecordBatch] = pa.Table.from_batches(parts).combine_chunks().to_batches()
     return whole
 
@@ -192,7 +200,9 @@ def _batch(messages: list[Any], wanted: OffsetRange, schema: pa.Schema) -> pa.Re
         pa.repeat(pa.scalar(wanted.partition, pa.int32()), count),
         pa.array([message.offset() for message in messages], pa.int64()),
         _timestamps(pa.array(times, pa.int64()), wanted),
-        pc.subtract(pa.array(kinds, pa.int32()), pa.scalar(1, pa.int32())),  # Kafka begins at -1
+        pc.subtract(
+            pa.array(kinds, pa.int32()), pa.scalar(1, pa.int32())
+        ),  # Spark's numbers are one less than confluent-kafka's
     ]
     if "headers" in schema.names:
         columns.append(_headers([message.headers() for message in messages]))
@@ -206,13 +216,14 @@ def _timestamps(times: pa.Array, wanted: OffsetRange) -> pa.Array:
         )
     except pa.ArrowInvalid as error:
         raise FormatError(
-            f"{wanted}: a record's time does not fit into a Spark timestamp, which is microseconds "
-            "in 64 bits; leave its offset out with startingOffsets and endingOffsets"
+            f"{wanted}: a record's time does not fit into a Spark timestamp, which has "
+            "microseconds in 64 bits; exclude the record's offset with startingOffsets and "
+            "endingOffsets"
         ) from error
 
 
 def _headers(lists: list[list[tuple[str, bytes | None]] | None]) -> pa.Array:
-    """Return a list for each record; null if it has no headers."""
+    """Return an Arrow list of headers for each record, or null for a record without headers."""
     pairs = list(chain.from_iterable(filter(None, lists)))
     header = pa.StructArray.from_arrays(
         [

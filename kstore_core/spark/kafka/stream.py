@@ -1,4 +1,4 @@
-"""``format("kstore-kafka")`` as a stream; Spark stores the offsets in its checkpoint."""
+"""The stream reader of ``format("kstore-kafka")``. Spark stores its offsets in the checkpoint."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ try:
     )
 
     LIMITS = True
-except ImportError:  # PySpark 4.1 has no limits
+except ImportError:  # PySpark 4.1 has no read limits
     LIMITS = False
     SupportsTriggerAvailableNow = object  # type: ignore[assignment,misc]
 
@@ -33,9 +33,10 @@ __all__ = ["KafkaStream"]
 
 
 class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans the batches of one query on the driver, and reads their ranges on the workers.
+    """The stream reader that plans batches on the driver and reads their ranges on the workers.
 
-    Offsets are trees, as in the checkpoints of Spark's own source: ``{"topic": {"0": 23}}``.
+    Spark gets offsets as nested dicts, such as ``{"topic": {"0": 23}}``. Its own Kafka source
+    writes them in the same form to checkpoints.
     """
 
     def __init__(self, options: KafkaOptions) -> None:
@@ -49,17 +50,17 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._seen: Offsets | None = None
         self._reported: set[Place] = set()
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's
-        """Return the start of a new query."""
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - the name is Spark's
+        """Return the offsets at which a new query starts."""
         brokers = self._connected()
         starting = self._options.starting or Positions("startingOffsets")
         places = brokers.places()
         return nested(starting.at(brokers.earliest(places), brokers.latest(places)))
 
-    def latestOffset(  # noqa: N802 - Spark's
+    def latestOffset(  # noqa: N802 - the name is Spark's
         self, start: dict[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
-        """Return the end of the next batch."""
+        """Return the offsets at which the next batch ends, exclusive."""
         known = placed(start or {})
         self._seen = end = self._latest(known)
         if self._target is not None:
@@ -71,22 +72,22 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = limited(_begins(known, end), end, limit.max_rows)
         return nested(end)
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's
-        """Return the limit of a trigger that sets no limit."""
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - the name is Spark's
+        """Return the limit of a batch if the trigger sets no limit."""
         most = self._options.max_offsets
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's
-        """Return the end of the topics at the plan of the last batch, for the query's progress."""
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - the name is Spark's
+        """Return the end of the topics when the last batch was planned, for progress reports."""
         return None if self._seen is None else nested(self._seen)
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
-        """Store the end of the topics: later records are not read."""
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - the name is Spark's
+        """Store the present end of the topics, so that the query does not read later records."""
         brokers = self._connected()
         self._target = brokers.latest(brokers.places(may_be_gone=None))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Return the ranges of a batch."""
+        """Return one input partition for each range of a batch."""
         until = placed(end)
         begin = _begins(placed(start), until)
         until = {place: offset for place, offset in until.items() if offset != begin[place]}
@@ -98,7 +99,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the records of a range, on a worker."""
+        """Return the records of a range as Arrow batches. A worker calls it."""
         from kstore_core.spark.kafka.reading import read_range
 
         return read_range(self._options, partition.value)
@@ -115,18 +116,21 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._brokers
 
     def _latest(self, known: Offsets) -> Offsets:
-        """Return the end of all partitions; a deleted one stays at its offset."""
+        """Return the end of all partitions. A deleted partition keeps its offset of ``known``."""
         there = self._connected().places(may_be_gone={topic for topic, _ in known})
         return {**self._gone(known, there), **self._connected().latest(there)}
 
     def _present(self, wanted: Offsets) -> list[Place]:
-        """Return the wanted partitions that still exist."""
+        """Return the partitions of ``wanted`` that still exist."""
         there = self._connected().places(may_be_gone=None)
         gone = self._gone(wanted, there)
         return [place for place in wanted if place not in gone]
 
     def _gone(self, known: Offsets, there: list[Place]) -> Offsets:
-        """Return the deleted partitions: an error, or logged once, by ``failOnDataLoss``."""
+        """Return the partitions of ``known`` that are not in ``there``.
+
+        Such partitions are an error if ``failOnDataLoss`` is true; otherwise each is logged once.
+        """
         gone = {place: known[place] for place in known.keys() - set(there)}
         for place in sorted(gone.keys() - self._reported):
             report_loss(self._options, place, "was deleted, or is no longer chosen")
@@ -135,5 +139,5 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _begins(start: Offsets, end: Offsets) -> Offsets:
-    """Return the start of each partition; 0 for a partition that is new since the last batch."""
+    """Return the start of each partition of ``end``, or 0 for a partition not in ``start``."""
     return {place: start.get(place, 0) for place in end}

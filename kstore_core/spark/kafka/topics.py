@@ -1,4 +1,4 @@
-"""The partitions of a read, and their first and last offsets, from the brokers."""
+"""The requests to the brokers for the partitions of a read and for their offsets."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from kstore_core.spark.kafka.options import KafkaOptions
 __all__ = ["Brokers"]
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Topics that a pattern does not choose, as in Kafka's own consumer."""
+"""Topics that a pattern never matches. Kafka's own consumer has the same rule."""
 
 
 class Brokers:
-    """A connection of the driver for planning.
+    """The driver's connection to the brokers, for the planning of batches.
 
-    An EngineUnavailableError without confluent-kafka; a SpecError if librdkafka refuses a setting.
+    The constructor raises EngineUnavailableError if confluent-kafka is not installed, and SpecError
+    if librdkafka refuses a setting.
     """
 
     def __init__(self, options: KafkaOptions) -> None:
         self._options = options
         self._cluster = options.cluster()
-        # A request of a consumer never creates a topic.
+        # The requests use a consumer, because a consumer never creates a topic.
         self._consumer = self._cluster.consumer(isolation=options.isolation)
         try:
             self._admin = self._cluster.admin()
@@ -40,10 +41,11 @@ class Brokers:
         self._cluster.close(self._admin)
 
     def places(self, *, may_be_gone: Collection[str] | None = ()) -> list[Place]:
-        """Return the partitions of the read, as of now.
+        """Return the partitions of the read that exist now.
 
-        ``may_be_gone`` are topics that may be missing, None for any; a StateError for another
-        missing topic or partition. An EngineError if the brokers do not answer, or refuse.
+        ``may_be_gone`` are the topics that may be missing, or None if any topic may be. Raises
+        StateError if another topic or a partition is missing. Raises EngineError if the brokers do
+        not answer or refuse the request.
         """
         wanted = self._options.topics
         if wanted.pattern is not None:
@@ -63,18 +65,19 @@ class Brokers:
         return [place for place in wanted.places if counts[place[0]]]
 
     def earliest(self, places: Iterable[Place]) -> Offsets:
-        """Return the offsets of the first records."""
+        """Return the offset of the first record of each partition."""
         return self._ask(places, EARLIEST)
 
     def latest(self, places: Iterable[Place]) -> Offsets:
-        """Return the offsets behind the last records that the isolation level allows."""
+        """Return the end offset of each partition, exclusive, that the isolation level allows."""
         return self._ask(places, LATEST)
 
     def _count(self, topic: str, may_be_gone: Collection[str] | None) -> int:
         count = partitions_of(self._cluster, self._consumer, topic)
         if count is None and may_be_gone is not None and topic not in may_be_gone:
             raise StateError(
-                f"{self._options.servers} has no topic {topic}; create it, or correct the name"
+                f"the brokers {self._options.servers} have no topic {topic}; create the topic, or "
+                "correct the name"
             )
         return count or 0
 

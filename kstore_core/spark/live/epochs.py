@@ -1,14 +1,15 @@
-"""The ledger of epochs: the last epoch of each shard, committed in one batch with its rows.
+"""The number of the last epoch that a shard contains, committed together with the epoch's rows.
 
-A micro-batch of a stream is an epoch. Spark replays it, with the same rows, after a failure. A
-shard that contains the epoch skips it, so each epoch is applied once. A batch run is also an epoch,
-for all actions that evaluate it.
+An epoch is a micro-batch of a streaming query, or a run of a batch query. After a failure Spark
+replays a micro-batch with the same rows. A shard skips an epoch that it contains already, so each
+epoch is applied once.
 
-The ledger is the note `epochs` of the state directory: a JSON object of query ids and the last
-epoch of each. If a store is one database, rows, offsets and ledger are one atomic batch. A window
-or session store on RocksDB is many databases: the newest segment is committed last, with the
-ledger. An epoch whose commit was interrupted is applied again. This is idempotent: rows are whole
-values under their keys, and stream time only rises to the epoch's time.
+The state directory stores the numbers under the metadata key `epochs`, as a JSON object that maps a
+query's id to its last epoch. If a store is one database, one atomic batch has the rows, the offsets
+and the numbers. A window or session store on RocksDB has many databases. There the newest segment
+is committed last, together with the numbers. If a commit is interrupted, the epoch is applied
+again. This is idempotent, because a row replaces the value of its key, and stream time never
+decreases.
 """
 
 from __future__ import annotations
@@ -26,17 +27,20 @@ if TYPE_CHECKING:
 __all__ = ["BATCH", "Epoch", "commit_epoch", "epoch_of_task", "last_epoch"]
 
 BATCH = "batch"
-"""The query id of batch runs."""
+"""The query id that stands for batch runs."""
 
 _EPOCHS = "epochs"
-# Spark sets both for every task of a micro-batch, and documents neither.
+# Spark sets both properties for every task of a micro-batch, but does not document them.
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """A micro-batch of a streaming query, by the id in its checkpoint, or a batch run."""
+    """The id and number of a micro-batch or of a batch run.
+
+    ``query`` is the query's id from the checkpoint, or `BATCH` for a batch run.
+    """
 
     query: str
     number: int
@@ -48,9 +52,10 @@ class Epoch:
 
 
 def epoch_of_task(run: int | None) -> Epoch:
-    """Return the micro-batch of this task, else the batch run ``run``.
+    """Return the micro-batch that this task belongs to, or else the batch run ``run``.
 
-    A StateError if ``run`` is None, for a stream, and Spark sets no micro-batch.
+    ``run`` must be None for a stream. Raises StateError if ``run`` is None and the task belongs to
+    no micro-batch.
     """
     from pyspark import TaskContext
 
@@ -65,15 +70,17 @@ def epoch_of_task(run: int | None) -> Epoch:
         return Epoch(BATCH, run)
     raise StateError(
         f"this task of a stream has no micro-batch: Spark set {_QUERY_ID}={query!r} and "
-        f"{_BATCH_ID}={batch!r}, and map_state needs both to apply each once. Use a micro-batch "
-        "trigger (processingTime or availableNow), or call map_state within foreachBatch"
+        f"{_BATCH_ID}={batch!r}, but map_state needs both values to apply each micro-batch once. "
+        "Use a trigger with micro-batches (processingTime or availableNow), or call map_state "
+        "within foreachBatch"
     )
 
 
 def last_epoch(state: StateDirectory, query_id: str) -> int | None:
-    """Return the last epoch of a query in every store of the directory; None if a store has none.
+    """Return the last epoch of a query that all stores of the directory contain.
 
-    A CorruptionError if the ledger cannot be read.
+    Returns None if a store contains no epoch of the query. Raises CorruptionError if the stored
+    numbers of epochs cannot be read.
     """
     found = [_ledger(state, store).get(query_id) for store in state.stores()]
     known = [epoch for epoch in found if epoch is not None]
@@ -88,11 +95,12 @@ def commit_epoch(
     *,
     notes: Mapping[str, bytes | None] | None = None,
 ) -> None:
-    """Commit staged rows as an epoch of a query, with the last offsets of its sources, inclusive.
+    """Commit the staged rows as an epoch of a query.
 
-    ``epoch`` must be greater than all before; gaps are permitted. ``notes`` are committed with the
-    rows, as in `state.commit`. A StateError if the directory contains this epoch or a later one, or
-    if its stores are not all open.
+    ``epoch`` must be greater than all earlier epochs of the query; gaps are permitted. ``offsets``
+    has the offset of the last processed record for each source partition. ``notes`` is metadata
+    that is committed with the rows, as in `state.commit`. Raises StateError if the directory
+    contains this epoch or a later epoch, or if a store of the directory is not open.
     """
     if not isinstance(query_id, str):
         raise TypeError(f"query_id must be str, not {type(query_id).__name__}")
@@ -100,21 +108,23 @@ def commit_epoch(
         raise TypeError(f"epoch must be int, not {type(epoch).__name__}")
     if not query_id or epoch < 0:
         raise ValueError(
-            f"query {query_id!r}, epoch {epoch}; the id must not be empty, nor the epoch negative"
+            f"query_id={query_id!r}, epoch={epoch}: the id must not be empty, and the epoch must "
+            "not be negative"
         )
     names, opened = state.stores(), state.opened
     closed = [name for name in names if name not in opened]
     if closed or not opened:
         raise StateError(
             f"{state.path}: {', '.join(closed) or 'no store'} "
-            f"{'is not open' if closed else 'is open'}, and an epoch commits all stores of the "
-            "directory; open each with state.open(spec)"
+            f"{'is not open' if closed else 'is open'}, but the commit of an epoch needs all "
+            "stores of the directory; open each store with state.open(spec)"
         )
     contained = last_epoch(state, query_id)
     if contained is not None and contained >= epoch:
         raise StateError(
             f"{state.path} contains epoch {contained} of the query {query_id}, so epoch {epoch} "
-            "cannot be committed. Call last_epoch before applying rows, and skip contained epochs"
+            "cannot be committed. Call last_epoch before you apply rows, and skip an epoch that "
+            "the directory contains"
         )
     ledger: dict[str, int] = {}
     for store in names:
@@ -135,6 +145,6 @@ def _ledger(state: StateDirectory, store: str) -> dict[str, int]:
         return {str(query): epoch for query, epoch in ledger.items()}
     except (ValueError, AttributeError) as error:
         raise CorruptionError(
-            f"the note of epochs of the store {store!r} in {state.path} is damaged: {error}; "
-            "restore the store from its changelog"
+            f"the metadata of the store {store!r} in {state.path} that lists the applied epochs is "
+            f"damaged: {error}; restore the store from its changelog"
         ) from error

@@ -1,16 +1,16 @@
-"""The live directory of a root: shards that a query writes in place.
+"""The live directory of a root, which has the shards that a query changes in place.
 
 ::
 
-    <root>/live/stream.json               the stream that writes here; see stream_binding
+    <root>/live/stream.json               the stream that owns the live directory
     <root>/live/stream.lock               locked while the stream runs
-    <root>/live/0_<shard>/                the state directory of a shard
-    <root>/live/<store>/map_state.json    the state of a map_state; see map_state.sharding
+    <root>/live/0_<shard>/                the state directory of a shard of the stream
+    <root>/live/<store>/map_state.json    the properties of a state of map_state
     <root>/live/<store>/query             the id of the streaming query that owns the state
-    <root>/live/<store>/run-<n>           the newest batch run
-    <root>/live/<store>/0_<shard>/
+    <root>/live/<store>/run-<n>           the number of the newest batch run
+    <root>/live/<store>/0_<shard>/        the state directory of a shard of map_state
 
-Readers use published versions, never this directory.
+Readers never use this directory; they read published versions.
 """
 
 from __future__ import annotations
@@ -30,36 +30,37 @@ __all__ = ["LAYOUT_FORMAT", "LIVE", "LiveLayout", "differences", "write_durably"
 
 LIVE = "live"
 LAYOUT_FORMAT = 1
-"""The number in each document of this layout. A reader refuses a greater one."""
+"""The format number in each JSON file of this layout. A reader refuses a greater number."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveLayout:
-    """A directory of live shards: of a stream, or of one store of `map_state`."""
+    """The directory that has the live shards of a stream, or of one store of `map_state`."""
 
     path: Path
 
     @classmethod
     def of(cls, root: Path, store: str = "") -> LiveLayout:
-        """Return the directory of the stream in a root, or of a store of `map_state`."""
+        """Return the live directory of a store of `map_state`, or by default of the stream."""
         return cls(root / LIVE / store)
 
     def shard(self, number: int) -> Path:
-        """Return the state directory of a shard, named as Kafka Streams names it."""
+        """Return the state directory of a shard; its name is that of a Kafka Streams task."""
         return self.path / f"0_{number}"
 
     def document(self, name: str, fields: set[str], remedy: str) -> dict[str, Any] | None:
-        """Read fields of a JSON document; None if there is no document.
+        """Read fields of a JSON file in this directory; return None if the file does not exist.
 
-        A StateError with ``remedy`` if it is damaged; a StateError if a newer kstore wrote it.
+        Raises StateError if the file is damaged or a newer kstore wrote it. The error about a
+        damaged file ends in the text ``remedy``.
         """
         place = self.path / name
         try:
             document = json.loads(place.read_text(encoding="utf-8"))
             if document["format"] > LAYOUT_FORMAT:
                 raise StateError(
-                    f"{place} has the layout {document['format']}; this kstore reads up to "
-                    f"{LAYOUT_FORMAT}. Upgrade kstore"
+                    f"{place} has the layout format {document['format']}, but this kstore reads "
+                    f"only formats up to {LAYOUT_FORMAT}. Upgrade kstore"
                 )
             return {field: document[field] for field in fields}
         except (FileNotFoundError, NotADirectoryError):
@@ -71,18 +72,22 @@ class LiveLayout:
 
 
 def differences(bound: Mapping[str, object], given: Mapping[str, object]) -> str:
-    """Return the entries of ``given`` that differ from ``bound``, for a message; empty for none."""
+    """Describe the entries of ``given`` that differ from ``bound``, for an error.
+
+    Returns an empty text if no entry differs.
+    """
     return "; ".join(
-        f"{name} is {bound[name]!r} there and {value!r} here"
+        f"{name} is stored as {bound[name]!r} and given as {value!r}"
         for name, value in given.items()
         if bound[name] != value
     )
 
 
 def write_durably(place: Path, text: str, put: Callable[[Path, Path], object] = os.rename) -> None:
-    """Write a file that appears whole and survives a power cut.
+    """Write a file atomically, so that it also survives a power cut.
 
-    ``put`` replaces an existing file; ``os.link`` raises FileExistsError instead.
+    ``put`` moves the complete file to ``place``. The default replaces an existing file. With
+    ``os.link`` the call raises FileExistsError if the file exists.
     """
     scratch = place.with_name(f".{place.name}-{uuid.uuid4().hex}.tmp")
     try:

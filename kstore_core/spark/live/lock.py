@@ -1,4 +1,4 @@
-"""The lock of a root: only one stream at a time has it."""
+"""The lock of a root, which allows only one stream at a time."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["StreamLock", "locked"]
 
 
 class StreamLock:
-    """The lock of a live directory, until :meth:`release` or the end of the process.
+    """The lock of a live directory, held until :meth:`release` or the end of the process.
 
-    A StateError if another stream is running.
+    The constructor raises StateError if another stream has the lock.
     """
 
     def __init__(self, layout: LiveLayout) -> None:
@@ -30,8 +30,8 @@ class StreamLock:
             self.release()
             raise StateError(
                 f"another stream writes to {layout.path.parent}"
-                + (f", of process {holder}" if holder else "")
-                + "; stop it first, or use another root"
+                + (f" (process {holder})" if holder else "")
+                + "; stop that stream first, or use another root"
             ) from None
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
@@ -40,13 +40,15 @@ class StreamLock:
         """Release the lock; a second call does nothing."""
         if self._fd is not None:
             fd, self._fd = self._fd, None
-            fcntl.flock(fd, fcntl.LOCK_UN)  # a fork may have a copy of it
+            fcntl.flock(
+                fd, fcntl.LOCK_UN
+            )  # closing is not enough: a forked process may have a copy of fd
             os.close(fd)
 
 
 @contextmanager
 def locked(layout: LiveLayout) -> Iterator[None]:
-    """Lock a live directory for a block."""
+    """Lock a live directory during a ``with`` block."""
     lock = StreamLock(layout)
     try:
         yield

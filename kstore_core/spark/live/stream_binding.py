@@ -1,4 +1,7 @@
-"""The binding of a root to one stream, in ``live/stream.json``; every restart must match it."""
+"""The binding of a root to one stream, stored in ``live/stream.json``.
+
+Every restart of the stream must match the binding.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ _DOCUMENT = "stream.json"
 
 @dataclass(frozen=True, slots=True)
 class StreamBinding:
-    """The stream that a root belongs to, and its shards."""
+    """The identity of the stream that owns a root, and the properties of the root's shards."""
 
-    query: str  # its id, which the checkpoint stores; empty while it is unknown
-    checkpoint: str  # its location, for messages
+    query: str  # the query's id, which the checkpoint stores; empty while unknown
+    checkpoint: str  # the location of the checkpoint, for messages
     store: str
     shape: str
     engine: str
@@ -29,44 +32,48 @@ class StreamBinding:
 
     @classmethod
     def of(cls, layout: LiveLayout) -> StreamBinding | None:
-        """Read the binding of a live directory; None if no stream has written there."""
+        """Read the binding of a live directory; return None if no stream owns the directory."""
         remedy = (
-            f"Remove {layout.path} and start the stream with a new checkpoint: it continues from "
-            "the newest version"
+            f"Remove {layout.path} and start the stream with a new checkpoint; the stream then "
+            "continues from the newest version"
         )
         document = layout.document(_DOCUMENT, {field.name for field in fields(cls)}, remedy)
         return None if document is None else cls(**document)
 
     def check(self, given: StreamBinding, layout: LiveLayout) -> None:
-        """Refuse another query or checkpoint with a StateError, other shards with a SpecError."""
+        """Check that ``given`` is the bound stream.
+
+        Raises StateError for another query or checkpoint, and SpecError for other properties of the
+        shards.
+        """
         root = layout.path.parent
         restart = (
-            f"Stop that stream, remove {layout.path}, and start this one with a new checkpoint: it "
-            "continues from the newest version"
+            f"Or stop that stream, remove {layout.path}, and start this stream with a new "
+            "checkpoint; this stream then continues from the newest version"
         )
         if given.query and given.query != self.query:
             raise StateError(
                 f"{root} belongs to the stream {self.query} of the checkpoint {self.checkpoint}, "
-                f"and this stream is {given.query} of {given.checkpoint}: a checkpoint records the "
-                f"epochs of one stream only. Use the checkpoint {self.checkpoint}; or: {restart}"
+                f"but this stream is {given.query} of the checkpoint {given.checkpoint}. Use the "
+                f"checkpoint {self.checkpoint}. {restart}"
             )
         if given.checkpoint != self.checkpoint and not given.query:
             raise StateError(
                 f"{root} belongs to the stream of the checkpoint {self.checkpoint}, not "
-                f"of {given.checkpoint}. Pass checkpoint={self.checkpoint!r}; or: {restart}"
+                f"of {given.checkpoint}. Pass checkpoint={self.checkpoint!r}. {restart}"
             )
         identity = {"query": self.query, "checkpoint": self.checkpoint}
         different = differences(asdict(self), {**asdict(given), **identity})
         if different:
             raise SpecError(
-                f"{root} belongs to a stream with other shards: {different}. Pass the values that "
-                "are there, or use another root"
+                f"{root} belongs to a stream with other properties: {different}. Pass the stored "
+                "values, or use another root"
             )
 
     def bind(self, layout: LiveLayout) -> StreamBinding:
-        """Bind the live directory to this stream and make its shards' directories.
+        """Bind the live directory to this stream, and make the directories of the shards.
 
-        Returns the earlier binding if there is one, after :meth:`check`.
+        If the directory is bound already, call :meth:`check` and return the existing binding.
         """
         bound = StreamBinding.of(layout)
         if bound is not None:
@@ -81,12 +88,12 @@ class StreamBinding:
 
 
 def check_not_streamed(root: Path) -> None:
-    """Refuse, with a StateError, to write a version of a root that a stream writes to."""
+    """Raise StateError if the root belongs to a stream, so that no other writer may publish."""
     layout = LiveLayout.of(root)
     bound = StreamBinding.of(layout)
     if bound is not None:
         raise StateError(
-            f"{root} belongs to the stream of the checkpoint {bound.checkpoint}, whose next "
-            "version would not contain this version. Write to another root; or stop the stream and "
-            f"remove {layout.path}"
+            f"{root} belongs to the stream of the checkpoint {bound.checkpoint}. The next version "
+            "that the stream publishes would not contain the rows of this write. Write to another "
+            f"root; or stop the stream and remove {layout.path}"
         )

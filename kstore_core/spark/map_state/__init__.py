@@ -1,1 +1,1 @@
-"""map_state: stateful processing by key, with a store on the worker."""
+"""`map_state`: stateful processing of rows by key, with a store on each worker."""

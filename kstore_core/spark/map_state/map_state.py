@@ -1,4 +1,4 @@
-"""map_state: stateful processing of a DataFrame by key, with a store on the worker."""
+"""`map_state`: stateful processing of a DataFrame's rows by key, with a store on each worker."""
 
 from __future__ import annotations
 
@@ -44,73 +44,84 @@ def map_state(
     uncommitted_max_bytes: int = UNCOMMITTED_MAX_BYTES,
     partition_time: str | None = None,
 ) -> DataFrame:
-    """Process rows by key with a store that outlives the batch, exactly once.
+    """Process rows by key, with a store that keeps its state from one micro-batch to the next.
 
-    ``fn(key, rows, store)`` is called once for each key of a micro-batch, on the worker that has
-    the key's shard. ``key`` is the key, deserialised by the key serde of ``spec``. ``rows`` is a
-    sequence of named tuples of the DataFrame's columns,
-    :class:`~kstore_core.spark.map_state.rows.Rows`. ``store`` is the store of ``state.open(spec)``,
-    with all its methods. ``fn`` returns None, or an iterable of rows, each a tuple or a dict of the
-    columns of ``schema``. A column of headers takes :class:`~kstore_core.Headers`; a column of
-    timestamps takes aware datetimes or int milliseconds.
+    For each key of a micro-batch, map_state calls ``fn(key, rows, store)`` once. The call runs on
+    the worker that opened the key's shard. ``key`` is the key, deserialised by the key serde of
+    ``spec``. ``rows`` is a :class:`~kstore_core.spark.map_state.rows.Rows`: the key's rows as named
+    tuples of the DataFrame's columns. ``store`` is the shard's store; it has all methods of a store
+    that ``state.open(spec)`` returns.
 
-    One engine batch commits the writes, the number of the micro-batch and its output. A replayed
-    micro-batch is not applied again; its output is returned again. For a batch DataFrame, one call
-    of map_state is one run: if several actions evaluate it, each returns the same output. Evaluate
-    it before the next call on its root.
+    ``fn`` must return None or an iterable of rows. Each row must be a tuple or a dict of the
+    columns of ``schema``. For a column of headers, ``fn`` may return :class:`~kstore_core.Headers`.
+    For a column of timestamps, ``fn`` must return aware datetimes or int milliseconds.
+
+    Each micro-batch is applied exactly once. One commit of a shard contains the writes of ``fn``,
+    the number of the micro-batch, and the output. If Spark replays the micro-batch, the task
+    returns the stored output and does not call ``fn``.
+
+    For a batch DataFrame, one call of map_state is one run. If several actions evaluate the result,
+    each action returns the same output. Evaluate the result before you call map_state again with
+    the same root and store.
 
     Parameters
     ----------
     df : DataFrame
-        A stream or a batch.
+        A streaming DataFrame or a batch DataFrame.
     fn : callable
+        The function that processes the rows of one key; see above.
     spec : StoreSpec
+        The description of the store.
     root : path
-        A directory that all machines see. The state is below ``live/<store>/``, a Kafka Streams
-        task directory for each shard. It belongs to one streaming query.
+        A directory that the driver and all workers see under the same path. The state is in
+        ``<root>/live/<store>/``, which has one Kafka Streams task directory for each shard. The
+        state belongs to one streaming query.
     schema : StructType or str
         The schema of the result.
     key : str
-        The column of the key: binary, or of the key serde's type.
+        The name of the key column. The column must be binary, or have the type of the key serde.
     partitions : int, optional
-        The number of shards; by default the number of the root, or
-        ``spark.sql.shuffle.partitions``.
+        The number of shards. By default an existing state keeps its number, and a new state gets
+        ``spark.sql.shuffle.partitions`` shards.
     partition_by : {"key", "partition"}
-        A row's shard: by Kafka's murmur2 of its key, or the number in its column ``partition``.
+        How to choose a row's shard: ``"key"`` uses Kafka's murmur2 hash of the key, and
+        ``"partition"`` uses the number in the row's column ``partition``.
     order_by : sequence of str
-        Columns that sort a key's rows. By default the rows have Spark's order, which is the order
-        of arrival for rows of one source partition.
+        The columns by which the rows of a key are sorted. By default the rows have the order in
+        which Spark delivers them. Rows of one source partition are then in the order of arrival.
     timestamps : {"timestamp", "millis"}
-        The timestamps of ``rows``: aware datetimes, or int milliseconds.
+        How ``rows`` shows timestamps: as aware datetimes, or as int milliseconds.
     engine : str
-        The storage engine. Each task opens a shard, which takes LMDB a few milliseconds.
+        The name of the storage engine.
     durability : {"process", "power", "changelog"}
         The failures that a commit survives; see :func:`kstore_core.open_state`.
     lock_timeout_s : float
-        The time that a task waits for a shard locked by another task, seconds.
+        How long a task waits for a shard that another task has locked, in seconds.
     uncommitted_max_bytes : int
-        The limit of a micro-batch's writes to one shard, bytes.
+        The greatest size of one micro-batch's writes to one shard, in bytes.
     partition_time : str, optional
-        A column of headers. After a micro-batch of a shard, stream time advances to the latest
-        header ``partition-time`` of its rows; see :func:`with_partition_time`.
+        The name of a column of headers. After each micro-batch, a shard's stream time advances to
+        the latest header ``partition-time`` of the micro-batch's rows in that shard; see
+        :func:`with_partition_time`.
 
     Returns
     -------
     DataFrame
-        The output with ``schema``; a stream if ``df`` is a stream.
+        The rows that ``fn`` returned, with the schema ``schema``. The DataFrame is a stream if
+        ``df`` is a stream.
 
     Raises
     ------
     SpecError
-        A column is missing, duplicate or of another type; an option has an unknown value; the root
-        has a state with other shards.
+        A column is missing, is duplicate or has a wrong type; an argument has an unknown value; or
+        the root has a state with other properties, for instance another number of shards.
     TypeError
-        ``fn`` does not take a key, rows and a store.
+        ``fn`` cannot be called with three arguments, or ``spec`` is not a StoreSpec.
     UnsupportedError
-        The engine stores its data in one process, or commits such a store in several batches; the
-        root is on an object store.
+        The engine keeps its data in one process, or cannot commit a store of this shape in one
+        batch; or the root is on an object store.
     StateError
-        Another kind of stream writes to the root.
+        A stream of :func:`stream_into` writes to the root, or the state cannot be read or made.
     """
     from kstore_core.spark.map_state.tasks import KeyedFunction
 
@@ -158,7 +169,9 @@ def _check_function(fn: Callable[..., Any]) -> None:
         signature.bind(None, None, None)
     except TypeError as error:
         name = getattr(fn, "__qualname__", repr(fn))
-        raise TypeError(f"{name}{signature} is called as fn(key, rows, store): {error}") from error
+        raise TypeError(
+            f"{name}{signature} cannot be called as fn(key, rows, store): {error}"
+        ) from error
 
 
 def _check_columns(
@@ -171,7 +184,7 @@ def _check_columns(
 ) -> None:
     check_unique(df)
     if isinstance(order_by, str):
-        raise SpecError(f"order_by={order_by!r} is a str; pass a list of columns")
+        raise SpecError(f"order_by={order_by!r} is a str; pass a list of column names")
     kinds = {field.name: field.dataType.simpleString() for field in df.schema.fields}
     allowed: dict[str, tuple[str, ...]] = {name: (kinds.get(name, ""),) for name in order_by}
     if partition_by == "partition":
@@ -179,8 +192,8 @@ def _check_columns(
     if partition_time is not None:
         if spec.shape == "key_value":
             raise SpecError(
-                f"the key-value store {spec.name!r} has no stream time that partition_time="
-                f"{partition_time!r} could advance; leave it out"
+                f"partition_time={partition_time!r} cannot be used with the key-value store "
+                f"{spec.name!r}, because such a store has no stream time; leave partition_time out"
             )
         allowed[partition_time] = (headers_type().simpleString(),)
     allowed[key] = ("binary", spark_type(spec.key.arrow_type).simpleString())
@@ -188,8 +201,8 @@ def _check_columns(
     for name in order_by:
         if "<" in kinds[name]:
             raise SpecError(
-                f"the column {name!r} is {kinds[name]}, which cannot be sorted; leave it out of "
-                "order_by"
+                f"rows cannot be sorted by the column {name!r} of the type {kinds[name]}; leave "
+                "the column out of order_by"
             )
 
 
@@ -200,10 +213,10 @@ def _schema(schema: StructType | str) -> StructType:
         schema = cast("StructType", StructType.fromDDL(schema))
     if not isinstance(schema, StructType) or not schema.fields:
         raise SpecError(
-            f"schema={schema!r} has no columns; pass those that fn returns, such as 'key string, "
-            "total bigint' or a StructType"
+            f"schema={schema!r} has no columns; pass the columns that fn returns, as a StructType "
+            "or a text such as 'key string, total bigint'"
         )
     twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if twice:
-        raise SpecError(f"the schema has two columns {twice[0]!r}; rename one")
+        raise SpecError(f"the schema has two columns named {twice[0]!r}; rename one of them")
     return schema

@@ -1,4 +1,4 @@
-"""The output rows of a user's function, as one Arrow batch of the given schema."""
+"""The rows that a user's function returns, checked and converted to one Arrow batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["OutputRows"]
 
 
 class OutputRows:
-    """The rows that a function returned, each with the key of the call."""
+    """The rows that a user's function has returned, with the key of the call for each row."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -26,13 +26,16 @@ class OutputRows:
         self._callers: list[Any] = []
 
     def add(self, caller: object, given: object) -> None:
-        """Add the output of a call: None, or rows of the schema; else a SpecError."""
+        """Add what the function returned for the key ``caller``.
+
+        Raises SpecError if ``given`` is neither None nor an iterable of rows of the schema.
+        """
         if given is None:
             return
         if isinstance(given, (str, Mapping, *BYTES)) or not isinstance(given, Iterable):
             raise SpecError(
-                f"for the key {caller!r} it returned {short(given)}, not None or an iterable of "
-                "rows; return a single row as a list of one tuple or dict"
+                f"the output for the key {caller!r} is {short(given)}, but must be None or an "
+                "iterable of rows; return a single row as a list of one tuple or dict"
             )
         rows = self._rows
         start = len(rows)
@@ -42,17 +45,22 @@ class OutputRows:
             if isinstance(row, tuple):
                 if len(row) != self._width:
                     raise SpecError(
-                        f"{self._where(len(rows))} has {len(row)} columns; the schema has "
+                        f"{self._where(len(rows))} has {len(row)} columns, but the schema has "
                         f"{self._width}: {', '.join(self._names)}"
                     )
                 rows.append(row)
             elif isinstance(row, dict):
                 rows.append(self._of_dict(row))
             else:
-                raise SpecError(f"{self._where(len(rows))} is {short(row)}, not a tuple or a dict")
+                raise SpecError(
+                    f"{self._where(len(rows))} is {short(row)}, but must be a tuple or a dict"
+                )
 
     def batch(self) -> pa.RecordBatch:
-        """Convert all rows to Arrow; a SpecError if a value does not fit its column."""
+        """Convert all rows to one Arrow batch.
+
+        Raises SpecError if a value does not fit its column.
+        """
         columns = list(zip(*self._rows, strict=True)) or [()] * self._width
         arrays = []
         for field, values in zip(self.schema, columns, strict=True):
@@ -76,11 +84,11 @@ class OutputRows:
         if len(row) != self._width:
             unknown = next(name for name in row if name not in self._names)
             raise SpecError(
-                f"{self._where(len(self._rows))} has a column {unknown!r}; the schema has: "
-                f"{', '.join(self._names)}"
+                f"{self._where(len(self._rows))} has the unknown column {unknown!r}; the schema "
+                f"has: {', '.join(self._names)}"
             )
         return whole
 
     def _where(self, row: int) -> str:
         call = bisect.bisect_right(self._starts, row) - 1
-        return f"for the key {self._callers[call]!r} its row {row - self._starts[call]}"
+        return f"row {row - self._starts[call]} of the output for the key {self._callers[call]!r}"

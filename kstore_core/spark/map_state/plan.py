@@ -1,4 +1,4 @@
-"""The plan of a map_state: routes a DataFrame to tasks, each with a shard's rows and state."""
+"""The plan of `map_state`, which routes each row of a DataFrame to the task of its shard."""
 
 from __future__ import annotations
 
@@ -46,11 +46,12 @@ def plan(
     uncommitted_max_bytes: int = UNCOMMITTED_MAX_BYTES,
     partition_time: str | None = None,
 ) -> DataFrame:
-    """Route rows to their shards, and process the rows of each shard once a micro-batch.
+    """Return a DataFrame that routes rows to their shards and processes each shard's rows.
 
-    ``work`` makes the work from the schema of its output. ``place`` is a column, and a function
-    that maps the column and the number of shards to the shard. The other parameters and the errors
-    are those of :func:`kstore_core.spark.map_state`.
+    ``work`` is called with the schema of the output and returns the `Work` that processes the rows.
+    ``place`` is the name of a column, and a function that computes a row's shard from the column
+    and the number of shards. The other parameters and the exceptions are those of
+    :func:`kstore_core.spark.map_state`.
     """
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -63,11 +64,14 @@ def plan(
     layout = LiveLayout.of(directory, spec.name)
     shards = _partitions(df, layout, partitions)
     if StreamBinding.of(LiveLayout.of(directory)) is not None:
-        raise StateError(f"{directory} has the live shards of a stream_into; use another root")
+        raise StateError(
+            f"{directory} contains the live shards of a stream of stream_into, so map_state "
+            "cannot use it; use another root"
+        )
     sharding = Sharding(spec.name, spec.shape, spec.key.name, engine, shards, partition_by)
     state = sharding.bind(layout)
     given = to_arrow_schema(schema, timezone="UTC")
-    # Spark resolves columns by name, and takes a name with a dot for a field.
+    # Spark finds columns by name, and reads a dot in a name as the access to a field of a struct.
     rows = df.toDF(*_numbered(len(df.columns)))
     columns = _numbered(len(given))
     name, shard_of = place
@@ -92,11 +96,11 @@ def plan(
 
 
 def check_unique(df: DataFrame) -> None:
-    """Refuse a DataFrame with two columns of one name."""
+    """Raise SpecError if two columns of a DataFrame have the same name."""
     names = df.columns
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise SpecError(f"the DataFrame has two columns {twice[0]!r}; rename one")
+        raise SpecError(f"the DataFrame has two columns named {twice[0]!r}; rename one of them")
 
 
 def _check_engine(engine: str, spec: StoreSpec) -> None:
@@ -106,8 +110,8 @@ def _check_engine(engine: str, spec: StoreSpec) -> None:
     if engine_class(engine).capabilities.children and spec.shape in ("window", "session"):
         raise UnsupportedError(
             f"the engine {engine!r} stores the segments of the {spec.shape} store {spec.name!r} in "
-            "separate databases, which cannot commit a micro-batch in one batch: a replay after a "
-            "crash could apply it twice. Use engine='lmdb'"
+            "separate databases, so it cannot commit a micro-batch in one batch. A replay after a "
+            "crash could apply the micro-batch twice. Use engine='lmdb'"
         )
 
 

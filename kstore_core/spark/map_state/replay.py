@@ -1,4 +1,4 @@
-"""The output of an epoch, committed with its rows: a replay returns the same output."""
+"""Encoding and decoding of an epoch's output, which is stored so that a replay returns it again."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kstore_core.spark.live.epochs import Epoch
 __all__ = ["OUTPUT_NOTE", "decode_output", "encode_output"]
 
 OUTPUT_NOTE = "epoch_output"
-"""The note of a shard with the output of its last epoch."""
+"""The metadata key under which a shard stores the output of its last epoch."""
 
 
 def encode_output(epoch: Epoch, output: pa.RecordBatch, by: str) -> bytes:
-    """Encode an output as a note: an Arrow stream with the names of the epoch and the function."""
+    """Encode an output as an Arrow stream that also names the epoch and the function ``by``."""
     about = {"query": epoch.query, "epoch": str(epoch.number), "by": by}
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, output.schema.with_metadata(about)) as writer:
@@ -25,14 +25,15 @@ def encode_output(epoch: Epoch, output: pa.RecordBatch, by: str) -> bytes:
 def decode_output(
     epoch: Epoch, note: bytes | None, schema: pa.Schema, by: str, where: str
 ) -> pa.RecordBatch:
-    """Decode the output of an epoch that the shard contains.
+    """Decode the stored output of an epoch that the shard has already applied.
 
-    A StateError if the note is missing, or is of another epoch, another function or another schema.
+    Raises StateError if ``note`` is None, or if it was stored for another epoch, another function
+    or another schema.
     """
     if note is None:
         raise StateError(
-            f"{where} contains {epoch}, but its output was not stored; pass another root, and "
-            "start the query with a new checkpoint"
+            f"{where} contains {epoch}, but the output of this epoch was not stored; pass another "
+            "root, and start the query with a new checkpoint"
         )
     with pa.ipc.open_stream(note) as reader:
         table = reader.read_all()
@@ -40,20 +41,20 @@ def decode_output(
     query, number, maker = about.get("query"), about.get("epoch"), about.get("by")
     if (query, number) != (epoch.query, str(epoch.number)):
         raise StateError(
-            f"{where} contains {epoch}, but its note has the output of epoch {number} of "
-            f"{query!r}, so the replay has no output. Run one query at a time on a state"
+            f"{where} contains {epoch}, but the stored output is of epoch {number} of the query "
+            f"{query!r}, so the replay has no output. Run only one query at a time on a state"
         )
     if maker != by:
         raise StateError(
-            f"{where} contains {epoch} with the output of {maker}, not of {by}: the state of a "
-            "store belongs to one function of one query. Use another root for a second function; "
-            "or, if the function was renamed, run the query once with the earlier name"
+            f"{where} contains {epoch} with the output of {maker}, not of {by}. The state of a "
+            "store belongs to one function of one query. Use another root for a second function. "
+            "If the function was renamed, run the query once with the earlier name"
         )
     if not table.schema.equals(schema, check_metadata=False):
         raise StateError(
-            f"{where} contains {epoch}, which Spark replays, and its output has another schema: "
+            f"Spark replays {epoch}, and its output in {where} has another schema: "
             f"{_fields(table.schema)}, not {_fields(schema)}. Run the query once with the earlier "
-            "schema, then change it"
+            "schema, then change the schema"
         )
     batches = table.combine_chunks().to_batches()
     if not batches:

@@ -1,7 +1,7 @@
-"""The rows of one shard and batch, grouped by key, for a user's function.
+"""The rows that a shard gets in one micro-batch, grouped by key for a user's function.
 
-A column is decoded once for all keys, on first use. The rows of a key are adjacent, so the values
-of a key are a slice of the column.
+A column is decoded for all keys at once, when it is first used. The rows of a key are adjacent, so
+the key's values are a slice of the decoded column.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ Times = Literal["timestamp", "millis"]
 
 
 class Rows(Sequence[Any]):
-    """The rows of one key, in order; each is a named tuple of the DataFrame's columns.
+    """The rows of one key, in order. Each row is a named tuple of the DataFrame's columns.
 
-    A column of headers has :class:`~kstore_core.Headers`; a column of timestamps has aware
-    datetimes or, with ``timestamps="millis"``, int milliseconds; structs are dicts. Columns are
-    decoded on first use. For a few columns :meth:`column` is faster than iterating over the rows.
+    The values of a column of headers are :class:`~kstore_core.Headers`. The values of a column of
+    timestamps are aware datetimes, or int milliseconds with ``timestamps="millis"``. Structs are
+    dicts. A column is decoded when it is first used. If you need only a few columns, :meth:`column`
+    is faster than iterating over the rows.
     """
 
     __slots__ = ("_all", "_end", "_start")
@@ -64,18 +65,18 @@ class Rows(Sequence[Any]):
         )
 
     def column(self, name: str) -> list[Any]:
-        """Decode one column of these rows; a KeyError if there is no such column."""
+        """Return the values of one column in these rows. Raises KeyError for an unknown column."""
         return self._all.column(name)[self._start : self._end]
 
     def to_arrow(self) -> pa.Table:
-        """These rows in Arrow, without a copy."""
+        """Return these rows as an Arrow table, without copying data."""
         return self._all.table.slice(self._start, len(self))
 
 
 class Groups:
-    """The rows of a table by their serialised keys, in the order of the keys' first rows.
+    """The rows of a table, grouped by serialised key, in the order in which keys first appear.
 
-    The rows of a key are sorted by ``order_by``, nulls last. The sort is stable.
+    The rows of a key are sorted by the columns ``order_by``, with nulls last. The sort is stable.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class Groups:
 
 
 class _Decoded:
-    """A table and its columns as lists, each decoded on first use."""
+    """A table, and its columns as Python lists. A column is decoded when it is first used."""
 
     def __init__(self, table: pa.Table, timestamps: Times) -> None:
         self.table = table
@@ -116,7 +117,7 @@ class _Decoded:
         if found is None:
             if name not in self.table.column_names:
                 raise KeyError(
-                    f"the rows have no column {name!r}; they have: "
+                    f"the rows have no column {name!r}; their columns are: "
                     f"{', '.join(self.table.column_names)}"
                 )
             found = self._lists[name] = self._decode(combined(self.table[name], name))
@@ -132,12 +133,12 @@ class _Decoded:
 
 
 def _row_type(names: list[str]) -> Any:
-    """Make a named tuple; a name that is not an identifier becomes its position: ``_3``."""
+    """Make a named tuple class. A name that is not an identifier becomes a position like ``_3``."""
     return namedtuple("Row", names, rename=True)  # noqa: PYI024
 
 
 def _are_headers(kind: pa.DataType) -> bool:
-    """Return True for a column of headers, nullable or not."""
+    """Return True if the type is that of a column of headers, whether nullable or not."""
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
         return False
     element = kind.value_type
@@ -150,7 +151,7 @@ def _are_headers(kind: pa.DataType) -> bool:
 
 
 def _headers(column: pa.Array) -> list[Any]:
-    """Headers that are decoded on first use; empty ones for a null."""
+    """Return Headers objects, which decode themselves on first use; a null gives empty Headers."""
     empty = pa.array([b""] * len(column), pa.binary())
     raw = encode_column(empty, headers=column, layout="aggregation_with_headers")
     found: list[Any] = []

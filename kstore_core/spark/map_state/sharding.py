@@ -1,4 +1,4 @@
-"""The records of a live directory of `map_state`: its shards, and the query that owns them."""
+"""The files by which `map_state` marks a live directory: its properties, and the owning query."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RUN = re.compile(r"run-([0-9]{1,19})")
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """The properties of a state that every run shares."""
+    """The properties of a state, which must be equal in every run."""
 
     store: str
     shape: str
@@ -32,16 +32,17 @@ class Sharding:
 
     @classmethod
     def of(cls, layout: LiveLayout) -> tuple[str, Sharding] | None:
-        """Read the id and the shards of a state; None before the first :meth:`bind`."""
+        """Read the id and the properties of a state; return None before the first :meth:`bind`."""
         names = {"id", *(field.name for field in fields(cls))}
-        remedy = "Put it back from a copy, or pass another root"
+        remedy = "Restore the file from a copy, or pass another root"
         document = layout.document(_DOCUMENT, names, remedy)
         return None if document is None else (str(document.pop("id")), cls(**document))
 
     def bind(self, layout: LiveLayout) -> BoundState:
-        """Make the directory a state with these shards, or check it. For the driver.
+        """Create the state with these properties, or check those of an existing state.
 
-        A SpecError if it has other shards; a StateError if it is damaged or cannot be made.
+        Only the driver calls it. Raises SpecError if the existing state has other properties, and
+        StateError if the directory is damaged or cannot be made.
         """
         if Sharding.of(layout) is None:
             try:
@@ -52,39 +53,42 @@ class Sharding:
                     write_durably(layout.path / _DOCUMENT, text, os.link)
             except OSError as error:
                 raise StateError(
-                    f"{layout.path} cannot be made or written: {error.strerror or error}. Fix its "
-                    "permissions, or pass another root"
+                    f"{layout.path} cannot be made or written: {error.strerror or error}. Fix "
+                    "the permissions of this directory, or pass another root"
                 ) from error
         bound = Sharding.of(layout)
         assert bound is not None
         different = differences(asdict(bound[1]), asdict(self))
         if different:
             raise SpecError(
-                f"{layout.path} has the state of another map_state: {different}. Pass the values "
-                "that are there, or use another root"
+                f"{layout.path} has a state with other properties: {different}. Pass the stored "
+                "values, or use another root"
             )
         return BoundState(layout, bound[0])
 
 
 @dataclass(frozen=True, slots=True)
 class BoundState:
-    """The live directory of a state, and its unique id; workers receive a copy."""
+    """The live directory of a state, and the state's unique id. Workers receive a pickled copy."""
 
     layout: LiveLayout
     id: str
 
     def check_seen(self) -> None:
-        """Refuse a worker that does not see the driver's directory. For tasks."""
+        """Raise StateError if this worker does not see the driver's directory. Tasks call it."""
         bound = Sharding.of(self.layout)
         if bound is None or bound[0] != self.id:
             raise StateError(
                 f"{self.layout.path} is not the directory that the driver made: this worker sees "
-                f"{'none' if bound is None else 'another one'}. map_state writes its shards in "
-                "place, so the root must be on a file system that all machines share"
+                f"{'no state' if bound is None else 'another state'} at this path. map_state "
+                "writes shards in place, so all machines must share the file system of the root"
             )
 
     def claim(self, query: str) -> None:
-        """Make a streaming query the owner of the state; refuse a second query. For tasks."""
+        """Make a streaming query the owner of the state; tasks call it.
+
+        Raises StateError if another query owns the state.
+        """
         place = self.layout.path / _QUERY
         with contextlib.suppress(FileExistsError):
             if not place.exists():
@@ -93,13 +97,16 @@ class BoundState:
         if owner != query:
             raise StateError(
                 f"{self.layout.path} is the state of the streaming query {owner}, not of "
-                f"{query}: a checkpoint records the batches of one query only. Continue from the "
-                f"checkpoint of {owner} or pass another root; or, if that query never runs again, "
-                f"remove {place} to give its state to another query"
+                f"{query}. A checkpoint contains the batches of one query only. Continue from the "
+                f"checkpoint of {owner}, or pass another root. If the query {owner} never runs "
+                f"again, you may remove {place} to give the state to another query"
             )
 
     def begin_run(self) -> int:
-        """Return the number of a new batch run, greater than all before. For the driver."""
+        """Return the number of a new batch run, which is greater than all earlier numbers.
+
+        Only the driver calls it.
+        """
         path = self.layout.path
         while True:
             names = [entry.name for entry in path.iterdir()]

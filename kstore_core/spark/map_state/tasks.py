@@ -1,8 +1,8 @@
-"""Tasks of `map_state`: each applies one epoch to one shard, once, in one engine batch.
+"""Tasks of `map_state`: a task applies one epoch to one shard, and commits it in one batch.
 
-A task closes its shard's state at the end. An open state has the writer's lock, and Spark may run
-the shard's next epoch in another process. A task commits before it returns rows to Spark, so a
-retry returns the same rows.
+A task closes the state of its shard at the end. It must do so because an open state has the
+writer's lock, and Spark may run the shard's next epoch in another process. A task commits before it
+returns rows to Spark, so a retried task returns the same rows.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ __all__ = ["KeyedFunction", "ShardTask", "Work"]
 
 
 class Work(Protocol):
-    """The processing of a shard's rows of an epoch with its store."""
+    """The interface of the code that processes the rows of one shard and epoch."""
 
     @property
     def name(self) -> str:
-        """The name of the work in messages and replays."""
+        """The name of the work, for messages and for the check of a replayed output."""
 
     def __call__(self, store: Any, rows: pa.Table) -> pa.RecordBatch:
-        """Return the output; afterwards all writes are committed, or none."""
+        """Process ``rows`` with ``store``, and return the output. The caller commits the writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardTask:
-    """A plan as its tasks receive it; ``mapInArrow`` runs :meth:`run`."""
+    """The arguments of `map_state` that each task receives; ``mapInArrow`` calls :meth:`run`."""
 
     state: BoundState
     spec: StoreSpec
@@ -60,7 +60,7 @@ class ShardTask:
     partition_time: str | None = None  # the column of headers that advances stream time
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Map the rows of one shard to their output."""
+        """Process the rows of one shard, and yield the output."""
         found = [batch for batch in batches if batch.num_rows]
         if not found:
             return
@@ -70,11 +70,11 @@ class ShardTask:
         yield pa.RecordBatch.from_arrays(output.columns, names=list(self.columns))
 
     def apply(self, shard: int, epoch: Epoch, rows: pa.Table) -> pa.RecordBatch:
-        """Apply an epoch to a shard and commit it; a replay returns the same output.
+        """Apply an epoch to a shard, commit it, and return the output.
 
-        A StateError if the shard belongs to another query or contains later epochs; an
-        EngineLockedError if another task has its lock; an UncommittedLimitError if the epoch writes
-        too much.
+        If the shard contains the epoch already, return the stored output. Raises StateError if the
+        shard belongs to another query or contains a later epoch, EngineLockedError if another task
+        has locked the shard, and UncommittedLimitError if the epoch writes too many bytes.
         """
         from kstore_core import open_state
 
@@ -88,14 +88,14 @@ class ShardTask:
                 where,
                 engine=self.engine,
                 durability=self.durability,
-                transactional=True,  # rows committed before their epoch would be applied twice
+                transactional=True,  # without it, rows could be committed before the epoch
                 uncommitted_max_bytes=self.uncommitted_max_bytes,
                 lock_timeout_s=self.lock_timeout_s,
             )
         except EngineLockedError as error:
             error.add_note(
                 f"{epoch} of shard {shard}, on {this_worker()}, waited {self.lock_timeout_s} s. A "
-                "task that Spark has abandoned may still run: wait longer with lock_timeout_s=…"
+                "task that Spark has abandoned may still run; pass a greater lock_timeout_s"
             )
             raise
         try:
@@ -108,7 +108,8 @@ class ShardTask:
                 return decode_output(epoch, note, self.schema, self.work.name, str(where))
             clock = store.parts.clock
             if clock is not None:
-                clock.hold()  # rows are sorted by key: the time before the epoch decides lateness
+                # Rows are sorted by key, so lateness must not depend on their order.
+                clock.hold()
             output = self.work(store, rows)
             if self.partition_time is not None:
                 latest = latest_partition_time(rows[self.partition_time])
@@ -119,7 +120,8 @@ class ShardTask:
         except UncommittedLimitError as error:
             error.add_note(
                 f"{epoch} writes more than {self.uncommitted_max_bytes} bytes to shard {shard}; "
-                "make batches smaller, use more partitions, or pass uncommitted_max_bytes=…"
+                "make batches smaller, use more partitions, or pass a greater "
+                "uncommitted_max_bytes"
             )
             raise
         except Exception as error:
@@ -133,26 +135,26 @@ class ShardTask:
         if column.null_count:
             raise SpecError(
                 f"{column.null_count} rows have a null in the column 'partition', so they have no "
-                "shard; filter them out"
+                "shard; filter these rows out"
             )
         least, most = pc.min_max(column).as_py().values()
         if not 0 <= least <= most < self.partitions:
             raise SpecError(
-                f"the rows have the partitions {least} to {most}, and the state has the shards 0 "
-                f"to {self.partitions - 1}; pass partitions={max(most + 1, 1)} for a new root, or "
-                "partition_by='key'"
+                f"the rows have the partitions {least} to {most}, but the state has only the "
+                f"shards 0 to {self.partitions - 1}; pass partitions={max(most + 1, 1)} for a new "
+                "root, or partition_by='key'"
             )
         if least != most:
             raise StateError(
-                f"Spark passed the rows of the shards {least} to {most} to one task; prevent it "
-                "from merging partitions with spark.sql.adaptive.enabled=false"
+                f"Spark passed the rows of the shards {least} to {most} to one task; set "
+                "spark.sql.adaptive.enabled=false, so that Spark does not merge partitions"
             )
         return int(least)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedFunction:
-    """Calls a user's function for each key; the fields are arguments of `map_state`."""
+    """The work that calls a user's function for each key; it has the arguments of `map_state`."""
 
     function: Callable[[Any, Rows, Any], Any]
     spec: StoreSpec
@@ -163,16 +165,17 @@ class KeyedFunction:
 
     @property
     def name(self) -> str:
-        """The qualified name of the function or of its class, equal in every process."""
+        """The qualified name of the function or of its class. It is equal in every process."""
         function = self.function
         while isinstance(function, functools.partial):
             function = function.func
         return getattr(function, "__qualname__", None) or type(function).__qualname__
 
     def __call__(self, store: Any, rows: pa.Table) -> pa.RecordBatch:
-        """Call the function for each key; its errors are raised with the key in a note.
+        """Call the function for each key, and return the rows that it returned.
 
-        A SpecError if a row has no key, or the output does not fit the schema.
+        An exception of the function gets a note with the key. Raises SpecError if a row has a null
+        key, or if the output does not fit the schema.
         """
         from kstore_core.codec import Headers
         from kstore_core.spark.columns.arrow import combined, serialized
@@ -180,8 +183,8 @@ class KeyedFunction:
         column = combined(rows[self.key], self.key)
         if column.null_count:
             raise SpecError(
-                f"{column.null_count} rows have a null in the column {self.key!r}, and a null key "
-                "has no state; filter them out"
+                f"{column.null_count} rows have a null in the column {self.key!r}, but a null key "
+                "has no state; filter these rows out"
             )
         output = OutputRows(self.schema)
         deserialize, no_headers, function = self.spec.key.deserialize, Headers(), self.function
@@ -203,11 +206,11 @@ class KeyedFunction:
 def _contains_later(where: str, epoch: Epoch, last: int) -> StateError:
     if epoch.query == BATCH:
         return StateError(
-            f"{where} contains batch run {last}, and {epoch} was planned before it: evaluate a "
-            "DataFrame of map_state before the next call on its root. Call map_state again"
+            f"{where} contains batch run {last}, but {epoch} was planned before that run. Call "
+            "map_state again, and evaluate the result before the next call on the same root"
         )
     return StateError(
-        f"{where} contains epoch {last} of the query {epoch.query}, and Spark runs epoch "
-        f"{epoch.number}: the checkpoint is older than the state. Restore both from copies of the "
-        "same time, or pass another root and a new checkpoint"
+        f"{where} contains epoch {last} of the query {epoch.query}, but Spark runs epoch "
+        f"{epoch.number}, so the checkpoint is older than the state. Restore the checkpoint and "
+        "the state from copies of the same time, or pass another root and a new checkpoint"
     )

@@ -1,8 +1,8 @@
 """The conversion of Python values to Arrow columns, by stricter rules than those of Arrow.
 
-Arrow truncates 1.5 to 1 and a time to its day. It reads a number as microseconds and a naive time
-as UTC. Here the set of a column's types is checked first; single values are checked only to find
-the one that an error names.
+Arrow truncates 1.5 to 1, and a time to its day. It reads a number as microseconds, and a naive time
+as UTC. This module refuses such values. It first checks the set of the types in a column, and
+checks single values only to find the wrong value for an error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kstore_core.errors import SpecError
 __all__ = ["BYTES", "ConversionError", "column_of", "short"]
 
 BYTES = (bytes, bytearray, memoryview)
-"""The types of values of a binary column."""
+"""The Python types that a binary column accepts."""
 
 _NONE = type(None)
 _REFUSALS = (pa.ArrowException, OverflowError, TypeError, ValueError)
@@ -34,7 +34,10 @@ _MILLISECOND = 1000  # in microseconds
 
 
 class ConversionError(Exception):
-    """A value does not fit: its index in a column, the path within it, and the reason."""
+    """A value does not fit its column.
+
+    It has the value's index in the column, the path within a nested value, and the reason.
+    """
 
     def __init__(self, index: int, path: str, reason: str) -> None:
         super().__init__(index, path, reason)
@@ -44,7 +47,11 @@ class ConversionError(Exception):
 def column_of(
     values: Sequence[Any], field: pa.Field, absent: Sequence[bool] | None = None
 ) -> pa.Array:
-    """Convert values to an array; a value is ``absent`` if its struct is null."""
+    """Convert values to an Arrow array.
+
+    ``absent`` is given for the field of a struct. It is True at each index where the struct itself
+    is null, so that a null is allowed there. Raises ConversionError if a value does not fit.
+    """
     types = set(map(type, values))
     if any(issubclass(kind, np.generic) for kind in types):
         values = [value.item() if isinstance(value, np.generic) else value for value in values]
@@ -52,7 +59,9 @@ def column_of(
     if _NONE in types and not field.nullable:
         for index, value in enumerate(values):
             if value is None and not (absent is not None and absent[index]):
-                raise ConversionError(index, "", "it is None, and the column is not nullable")
+                raise ConversionError(
+                    index, "", "the value is None, but the column is not nullable"
+                )
     types.discard(_NONE)
     kind = field.type
     nested = next((make for fits, make in _NESTED if fits(kind)), None)
@@ -68,7 +77,7 @@ def column_of(
 
 
 def _made(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Convert values by Arrow's rules; the error names the first value that Arrow refuses."""
+    """Convert values by Arrow's rules. The error names the first value that Arrow refuses."""
     try:
         made = pa.array(values, kind)
     except _REFUSALS as error:
@@ -81,7 +90,9 @@ def _made(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
                 ) from error
         raise
     if isinstance(made, pa.ChunkedArray):
-        raise SpecError("one column takes more than 2 GiB; use more partitions, or smaller batches")
+        raise SpecError(
+            "one column of the output takes more than 2 GiB; use more partitions or smaller batches"
+        )
     return made
 
 
@@ -97,7 +108,7 @@ def _floats(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _instants(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Milliseconds or aware datetimes."""
+    """Convert int milliseconds or aware datetimes to a column of timestamps."""
     if kind.unit != "us":
         return _made(values, kind)
     micros = list(values)
@@ -113,7 +124,7 @@ def _instants(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 def _local_times(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     for index, value in enumerate(values):
         if value is not None and value.utcoffset() is not None:
-            reason = f"{value!r} has a tzinfo, and a column of {kind} takes times without one"
+            reason = f"{value!r} has a tzinfo, but a column of {kind} needs times without tzinfo"
             raise ConversionError(index, "", reason)
     return _made(values, kind)
 
@@ -185,7 +196,10 @@ def _structs(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 def _children(
     flat: Sequence[Any], field: pa.Field, offsets: Sequence[int], step: Callable[[int], str]
 ) -> pa.Array:
-    """Convert the elements of lists; an error names the list and the position in it."""
+    """Convert the elements of lists or maps, joined in ``flat``.
+
+    An error names the index of the list and the position in that list.
+    """
     try:
         return column_of(flat, field)
     except ConversionError as misfit:
@@ -210,7 +224,7 @@ def short(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """The types of values that a kind of column takes, and their conversion."""
+    """The Python types that a kind of column accepts, and the function that converts the values."""
 
     fits: Callable[[pa.DataType], bool]
     wanted: str

@@ -1,1 +1,1 @@
-"""with_partition_time: partition time in the headers of rows (KIP-472)."""
+"""`with_partition_time`: adds partition time to the headers of rows, as in KIP-472."""

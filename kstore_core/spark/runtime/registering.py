@@ -1,7 +1,7 @@
-"""Registration of data sources that Spark does not find.
+"""Registration of kstore's data sources if Spark does not find them by itself.
 
-Spark searches the directories of ``sys.path`` for packages ``pyspark_*``. The packages of an
-editable installation are in none of them: an import hook finds them.
+Spark searches the directories of ``sys.path`` for packages ``pyspark_*``. After an editable
+installation, kstore's packages are in none of these directories, because an import hook finds them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PACKAGES = ("pyspark_kstore", "pyspark_kstore_kafka")
 
 
 def register_hidden(spark: SparkSession) -> None:
-    """Register the data sources of kstore that Spark does not find."""
+    """Register those data sources of kstore that Spark does not find by itself."""
     listed = {module.name for module in iter_modules()}
     for package in _PACKAGES:
         if package not in listed and find_spec(package) is not None:

@@ -1,4 +1,4 @@
-"""A local Spark session with little output, for the demo, the tests and first steps."""
+"""`local_session`: a Spark session on one machine, for the demo, for tests and for first steps."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def local_session(
 ) -> SparkSession:
     """Start Spark on this machine, or return the active session.
 
-    The session has no web UI and listens only on 127.0.0.1. Python workers run this interpreter,
-    and communicate through sockets in the temporary directory. Times are UTC, and only errors are
-    logged. :func:`kstore_core.spark.runtime.java.find_java` finds the Java.
+    A new session has no web UI and listens only on 127.0.0.1. Its Python workers run the same
+    interpreter as this process, and use sockets in the temporary directory. Its time zone is UTC,
+    and it logs only errors. :func:`kstore_core.spark.runtime.java.find_java` chooses the Java.
 
     Parameters
     ----------
@@ -58,25 +58,27 @@ def local_session(
     cores : int
         The number of concurrent tasks.
     shuffle_partitions : int
-        ``spark.sql.shuffle.partitions``.
+        The setting ``spark.sql.shuffle.partitions``.
     driver_memory : str
-        The heap of the Java process, such as ``"2g"``.
+        The heap size of the Java process, such as ``"2g"``.
     config : mapping of str to str, optional
-        Further Spark settings. They override the settings above; Java options are added to them.
+        Further Spark settings, which override the settings of this function. Only
+        ``spark.driver.extraJavaOptions`` is appended and does not override.
 
     Raises
     ------
     EngineUnavailableError
-        PySpark or a Java for it is missing. The text has the command to install it.
+        PySpark or a Java for PySpark is missing. The message has the command that installs it.
     ValueError
-        A number is below 1, or the heap is not a size for Java.
+        ``cores`` or ``shuffle_partitions`` is below 1, or ``driver_memory`` is not a size that Java
+        accepts.
     """
     for name, number in (("cores", cores), ("shuffle_partitions", shuffle_partitions)):
         if type(number) is not int or number < 1:
-            raise ValueError(f"{name}={number!r} is not an int from 1 on")
+            raise ValueError(f"{name}={number!r} must be an int of 1 or more")
     if not isinstance(driver_memory, str) or not _HEAP.fullmatch(driver_memory):
         raise ValueError(
-            f"driver_memory={driver_memory!r} is not a text of a number and k, m, g or t, such as "
+            f"driver_memory={driver_memory!r} must be a number and one of k, m, g and t, such as "
             "'512m' or '2g'"
         )
     try:
@@ -90,7 +92,7 @@ def local_session(
     if running is not None:
         return running
     use_java()
-    # Tasks use the first, data sources the second, which may be set to jupyter.
+    # Tasks use PYSPARK_PYTHON. Data sources use PYSPARK_DRIVER_PYTHON, which may be jupyter.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
@@ -108,7 +110,7 @@ def local_session(
             _JAVA: java_options.strip(),
             "spark.sql.shuffle.partitions": str(shuffle_partitions),
             "spark.sql.session.timeZone": "UTC",
-            # Rows to Python and back are a fifth faster than through a port of 127.0.0.1.
+            # Unix sockets move rows to Python and back a fifth faster than a port of 127.0.0.1.
             "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
             **further,
         }

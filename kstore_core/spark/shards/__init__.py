@@ -1,1 +1,1 @@
-"""The rows of one shard: routing, writing, reading and applying."""
+"""The routing of records to shards, and the writing and reading of a shard."""

@@ -1,8 +1,9 @@
-"""Restore records into the open store of a shard, optionally by their partition's time.
+"""The restore of records into the open store of a shard.
 
-A store drops records that are late by stream time. The header ``partition-time`` (KIP-472) has the
-times of records that an earlier stage removed. With it, the same records are late as without the
-removal.
+A store drops records that are late, which depends on stream time. If an earlier stage of the
+pipeline removed records, stream time lacks their times, unless the remaining records carry these
+times in the header ``partition-time`` (KIP-472). With this header, the same records are late as
+without the removal.
 """
 
 from __future__ import annotations
@@ -27,16 +28,20 @@ __all__ = ["apply_log"]
 def apply_log(
     state: StateDirectory, store: Any, log: ShardLog, *, partition_time: bool
 ) -> Restored:
-    """Restore records, in arrival order, into the only store of a directory; the caller commits.
+    """Restore records in arrival order into a store. The caller must commit.
 
-    ``partition_time`` advances stream time also by the header ``partition-time``. A SpecError as of
-    :func:`kstore_core.restore.restore`; a FormatError if such a header does not have 8 bytes.
+    ``store`` must be the only store of the state directory. If ``partition_time`` is true, the
+    header ``partition-time`` advances stream time too.
+
+    Raise a SpecError in the cases of :func:`kstore_core.restore.restore`, and a FormatError if such
+    a header does not have 8 bytes.
     """
     if not partition_time or not len(log):
         return _restored(store, log)
     read, sent = header_times(log.headers, len(log))
     latest = int(max(read.max(), sent.max()))
-    if store.spec.shape != "versioned":  # the stream time after all records decides what is live
+    if store.spec.shape != "versioned":
+        # What has expired depends only on the stream time after all records.
         state.advance(latest)
         return _restored(store, log)
     in_time = log.take(np.flatnonzero(~_late(log, read, sent, store.clock)))
@@ -53,7 +58,11 @@ def _restored(store: Any, log: ShardLog) -> Restored:
 def _late(
     log: ShardLog, read: npt.NDArray[np.int64], sent: npt.NDArray[np.int64], clock: StreamClock
 ) -> npt.NDArray[np.bool_]:
-    """A mask of late records, computed from the times and headers of the records before each."""
+    """Return a mask that is true for late records.
+
+    Whether a record is late depends on the times and headers of the records before it. ``read``
+    and ``sent`` are the results of `header_times`.
+    """
     times = log.timestamps.to_numpy()
     before = np.append(np.int64(clock.observed), sent[:-1])
     reached = np.maximum.accumulate(np.maximum(np.maximum(times, read), before))

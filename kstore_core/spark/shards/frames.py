@@ -1,4 +1,4 @@
-"""Columns of DataFrames: types, checks of a changelog, and the column of shards."""
+"""The columns of a DataFrame that is a changelog: their types and checks, and the shard column."""
 
 from __future__ import annotations
 
@@ -78,12 +78,17 @@ def headers_type() -> DataType:
 
 
 def check_columns(df: DataFrame, allowed: Mapping[str, tuple[str, ...]]) -> None:
-    """Refuse a DataFrame in which a column is missing, duplicate, or of a type not allowed."""
+    """Check that a DataFrame has each column in ``allowed`` once, with an allowed type.
+
+    Raise a SpecError otherwise. ``allowed`` maps the names of columns to their Spark types.
+    """
     names = df.columns
     for name, kinds in allowed.items():
         if names.count(name) != 1:
             there = "two columns" if name in names else "no column"
-            raise SpecError(f"the DataFrame has {there} {name!r}; it has: {', '.join(names)}")
+            raise SpecError(
+                f"the DataFrame has {there} {name!r}; its columns are: {', '.join(names)}"
+            )
         kind = df.schema[name].dataType.simpleString()
         if kind not in kinds:
             wanted = " or ".join(dict.fromkeys(kinds))
@@ -91,45 +96,51 @@ def check_columns(df: DataFrame, allowed: Mapping[str, tuple[str, ...]]) -> None
 
 
 def check_log(df: DataFrame, spec: StoreSpec, *, partition_time: bool = False) -> None:
-    """Refuse streams, and DataFrames that are not a changelog of ``spec``."""
+    """Check that a DataFrame is a batch with the columns of a changelog of ``spec``.
+
+    Raise a TypeError if ``df`` is not a DataFrame of Spark, an UnsupportedError if it is a stream,
+    and a SpecError if its columns are wrong.
+    """
     if not hasattr(df, "isStreaming"):
         raise TypeError(
             f"df is a {type(df).__module__}.{type(df).__name__}, not a DataFrame of Spark; "
-            "convert it with spark.createDataFrame(df)"
+            "convert the table with spark.createDataFrame(df)"
         )
     if df.isStreaming:
         raise UnsupportedError(
-            "write_store takes a batch DataFrame; this one is a stream, so pass it to stream_into"
+            "write_store takes a batch DataFrame, but this DataFrame is a stream; pass it to "
+            "stream_into instead"
         )
     check_log_columns(df.schema, spec, partition_time=partition_time)
 
 
 def check_log_columns(schema: StructType, spec: StoreSpec, *, partition_time: bool = False) -> None:
-    """Refuse columns that are not the columns of a changelog of ``spec``.
+    """Check that columns are those of a changelog of ``spec``.
 
-    The SpecError names each column that is missing, unknown, duplicate, or of another type.
+    Raise a SpecError that names each column that is missing, unknown, duplicate, or of a wrong
+    type. Raise a TypeError if ``spec`` is not a StoreSpec.
     """
     if not isinstance(spec, StoreSpec):
         raise TypeError(
-            f"spec={spec!r} is {type(spec).__name__}, not a StoreSpec; make one with a function of "
-            "kstore_core.stores"
+            f"spec={spec!r} is {type(spec).__name__}, not a StoreSpec; make a spec with a function "
+            "of kstore_core.stores"
         )
     types, wanted = _log_types(spec, [field.name for field in schema.fields])
     if not isinstance(partition_time, bool):
         raise SpecError(
-            f"partition_time={partition_time!r} is not True or False; the header is read from the "
-            "column 'headers'"
+            f"partition_time={partition_time!r} is not True or False. With True, kstore reads the "
+            "header 'partition-time' in the column 'headers'; you cannot pass the name of a column"
         )
     if partition_time and spec.shape == "key_value":
         raise SpecError(
             f"the key-value store {spec.name!r} has no stream time that partition_time=True could "
-            "advance; leave it out"
+            "advance; leave out partition_time"
         )
     if partition_time and "headers" not in wanted:
         wanted.append("headers")
     names = [field.name for field in schema.fields]
     faults = [f"{name!r} is missing" for name in wanted if name not in names]
-    faults += [f"{name!r} is there twice" for name in sorted(set(names)) if names.count(name) > 1]
+    faults += [f"{name!r} is duplicate" for name in sorted(set(names)) if names.count(name) > 1]
     for field in schema.fields:
         kind = field.dataType.simpleString()
         if field.name not in types:
@@ -140,7 +151,7 @@ def check_log_columns(schema: StructType, spec: StoreSpec, *, partition_time: bo
     if faults:
         raise SpecError(
             f"the DataFrame is not a changelog for the store {spec.name!r}: {'; '.join(faults)}. "
-            "Its columns are those of Spark's Kafka source: key, value, timestamp, and optionally "
+            "Pass the columns of Spark's Kafka source: key, value, timestamp, and optionally "
             f"headers, topic, partition, offset{_hint(spec, faults)}"
         )
 
@@ -148,7 +159,7 @@ def check_log_columns(schema: StructType, spec: StoreSpec, *, partition_time: bo
 def _log_types(
     spec: StoreSpec, names: Collection[str]
 ) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    """Return the allowed types of a log's columns, and the required columns."""
+    """Return the allowed types of a changelog's columns, and the names of its required columns."""
     from kstore_core.spark.columns.log_keys import tail_bytes, times_of_shape
 
     key_types = ("binary", spark_type(spec.key.arrow_type).simpleString())
@@ -175,13 +186,13 @@ def _log_types(
 
 
 def _hint(spec: StoreSpec, faults: list[str]) -> str:
-    """Advice for some of the faults."""
+    """Return advice on some of the faults, to append to the message."""
     from kstore_core.spark.columns.log_keys import times_of_shape
 
     hint = ""
     if "'headers' is missing" in faults:
         hint = (
-            f". The format {spec.format.name!r} has headers: read Kafka with the option "
+            f". The format {spec.format.name!r} has headers, so read Kafka with the option "
             "includeHeaders=true, or add a column of empty headers"
         )
     times = times_of_shape(spec)
@@ -189,8 +200,9 @@ def _hint(spec: StoreSpec, faults: list[str]) -> str:
         more = ", and window_end" if spec.shape == "window" else ""
         more += ", and sequence" if spec.retain_duplicates else ""
         hint += (
-            f". A {spec.shape} store takes the user's key with the columns {' and '.join(times)}"
-            f"{more}; or binary keys as in the changelog of a {spec.shape} store"
+            f". For a {spec.shape} store, pass either the user's keys with the columns "
+            f"{' and '.join(times)}{more}, or binary keys as in the changelog of a {spec.shape} "
+            "store"
         )
     return hint
 
@@ -198,7 +210,10 @@ def _hint(spec: StoreSpec, faults: list[str]) -> str:
 def route_log(
     df: DataFrame, spec: StoreSpec, *, by_key: bool, partitions: int, partition_time: bool = False
 ) -> DataFrame:
-    """Select the columns that a write reads, ``shard`` first, and route the rows to the shards."""
+    """Select the columns that a write reads, and route the rows to the tasks of their shards.
+
+    The first column of the result is ``shard``. ``by_key`` is as in :func:`shard_of_log`.
+    """
     from kstore_core.spark.shards.log import LOG_COLUMNS
 
     names = df.columns
@@ -211,7 +226,11 @@ def route_log(
 
 
 def shard_of_log(df: DataFrame, spec: StoreSpec, *, by_key: bool, partitions: int) -> Column:
-    """Return the shard of each record of a log, by its key or its column ``partition``."""
+    """Return the column of the shards of a changelog's records.
+
+    If ``by_key`` is true, murmur2 of the key selects the shard; if it is false, the shard is the
+    number in the column ``partition``.
+    """
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     from kstore_core.spark.columns.log_keys import tail_bytes
@@ -222,7 +241,10 @@ def shard_of_log(df: DataFrame, spec: StoreSpec, *, by_key: bool, partitions: in
 
 
 def in_order(df: DataFrame) -> DataFrame:
-    """Number the records of a log in their order, if they have no offsets."""
+    """Add the column ``arrival``, which numbers the records of a changelog in their order.
+
+    A changelog with a column ``offset`` or ``arrival`` is returned unchanged.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     if "offset" in df.columns or "arrival" in df.columns:
@@ -231,9 +253,9 @@ def in_order(df: DataFrame) -> DataFrame:
 
 
 def shard_column(key: Column, serde: Serde[Any], partitions: int, *, tail: int = 0) -> Column:
-    """Return the shard of each row by murmur2 of its serialised key; 0 for a null key.
+    """Return the column of the shards that murmur2 of the serialised keys selects.
 
-    The last `tail` bytes of binary keys do not affect the shard.
+    A null key is in shard 0. The last `tail` bytes of binary keys do not affect the shard.
     """
     from pyspark.sql.pandas.functions import arrow_udf
 

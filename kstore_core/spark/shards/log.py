@@ -1,4 +1,4 @@
-"""The records of one shard as Arrow columns: sorted by arrival, checked, filtered by offset."""
+"""The records to write to a shard, as Arrow columns."""
 
 from __future__ import annotations
 
@@ -29,31 +29,55 @@ LOG_COLUMNS = (
     *("key", "window_start", "window_end", "sequence", "session_start", "session_end"),
     *("value", "timestamp", "headers", "topic", "partition", "offset", "arrival"),
 )
-"""The columns of a changelog that a write reads."""
+"""The names of the columns of a changelog that a write reads."""
 
 Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class ShardLog:
-    """Serialised records in arrival order; of one shard, once :meth:`check` has passed."""
+    """Serialised records in the order of their arrival.
 
-    shards: pa.Array | None  # the column ``shard``
-    users: pa.Array  # the user's keys, without the times of windows and sessions; binary
-    keys: pa.Array  # binary
-    values: pa.Array  # binary
-    timestamps: pa.Array  # int64, ms; 0 for a log without times
+    All records belong to one shard if :meth:`check` raises no error.
+
+    Attributes
+    ----------
+    shards : Array, optional
+        The column ``shard``.
+    users : Array
+        The binary user's keys, which do not contain the times of windows and sessions.
+    keys : Array
+        The binary keys of the changelog.
+    values : Array
+        The binary values.
+    timestamps : Array
+        The times of the records in ms, as int64; 0 if the log has no times.
+    headers : Array, optional
+        The headers of the records.
+    topics, sources, offsets : Array, optional
+        The topic, the source partition and the offset of each record.
+    timed : bool
+        True if the log has times.
+    """
+
+    shards: pa.Array | None
+    users: pa.Array
+    keys: pa.Array
+    values: pa.Array
+    timestamps: pa.Array
     headers: pa.Array | None
     topics: pa.Array | None = None
-    sources: pa.Array | None = None  # partitions
+    sources: pa.Array | None = None
     offsets: pa.Array | None = None
-    timed: bool = True  # True if the log has times
+    timed: bool = True
 
     @classmethod
     def of(cls, rows: pa.Table, spec: StoreSpec) -> ShardLog:
-        """Read the records of a table with the columns of a changelog, in any order.
+        """Return the records of a table that has the columns of a changelog.
 
-        A SpecError for nulls, keys of another store, and partitions or offsets out of range.
+        The rows may have any order. Raise a SpecError if a column other than the value and the
+        headers contains nulls. Also raise a SpecError if a key does not fit the store, or if a
+        partition or an offset is out of range.
         """
 
         def column(name: str) -> pa.Array | None:
@@ -70,7 +94,7 @@ class ShardLog:
         keys = keys_of(spec, column)
         users = user_keys(spec, keys)
         sources, offsets = column("partition"), column("offset")
-        if offsets is not None:  # without offsets, the partition has no use as a source
+        if offsets is not None:  # Without offsets, the column partition is not used as a source.
             _refuse_outside("partition", sources, 2**31 - 1)
             _refuse_outside("offset", offsets, 2**63 - 1)
         log = cls(
@@ -88,11 +112,12 @@ class ShardLog:
         return log.take(log._order(column("arrival")))
 
     def _order(self, arrival: pa.Array | None) -> Indices:
-        """Sort records by arrival.
+        """Return the positions of the records in the order of their arrival.
 
-        Records of one source partition are sorted by offset. The records of several are merged by
-        the stream time of each source, as Kafka Streams merges the partitions of a task. Without
-        the merge, all records but those of the first source could be late.
+        The records of each source partition are sorted by offset. Records of several partitions
+        are then merged by the stream time of each partition, as Kafka Streams merges the
+        partitions of a task. Without the merge, the records of all partitions but the first could
+        be late.
         """
         if self.offsets is None:
             if arrival is None:
@@ -115,7 +140,7 @@ class ShardLog:
         return order[np.argsort(reached, kind="stable")]
 
     def take(self, rows: Indices) -> ShardLog:
-        """Some of the records, by their positions."""
+        """Return the records at some positions."""
         if len(rows) == len(self.keys) and bool(np.all(rows[1:] == rows[:-1] + 1)):
             return self
         chosen = pa.array(rows)
@@ -128,20 +153,25 @@ class ShardLog:
         return len(self.keys)
 
     def places(self, partitions: int, *, by_key: bool) -> Indices:
-        """Return the shard of each record, by its key or by its column ``partition``."""
+        """Return the number of each record's shard.
+
+        If ``by_key`` is true or the log has no partitions, murmur2 of the key selects the shard.
+        Otherwise the shard is the number of the source partition.
+        """
         if by_key or self.sources is None:
             return np.asarray(shards_of(self.users, partitions), np.int64)
         return integers(self.sources)
 
     def check(self, shard: int, partitions: int) -> None:
-        """Refuse records that do not belong to ``shard``."""
+        """Raise a SpecError if a record does not belong to ``shard``."""
         given = np.zeros(0, np.int64) if self.shards is None else integers(self.shards)
         outside = np.flatnonzero(given != shard)
         if len(outside):
             raise SpecError(
-                f"{len(outside)} records have the partition {given[outside[0]]}, and the store has "
-                f"partitions={partitions}, from 0 to {partitions - 1}. Pass the number of the "
-                "topic's partitions, or partition_by='key' to choose shards by key"
+                f"{len(outside)} records have the partition {given[outside[0]]}, but with "
+                f"partitions={partitions} the store has only the partitions 0 to {partitions - 1}. "
+                "Pass the number of the topic's partitions as partitions=, or partition_by='key' "
+                "to select shards by the keys"
             )
         wanted = shards_of(self.users, partitions)
         wrong = np.flatnonzero(wanted != shard)
@@ -149,13 +179,17 @@ class ShardLog:
             key = self.users[int(wrong[0])].as_py()
             raise SpecError(
                 f"{len(wrong)} of {len(wanted)} records have the partition {shard}, but their keys "
-                f"belong to another: {key[:40]!r} to {wanted[wrong[0]]} of {partitions}. Their "
-                "producer used another partitioner than Kafka's murmur2, or another number of "
-                "partitions; pass partition_by='key' to choose shards by key"
+                f"belong to other partitions: the key {key[:40]!r} belongs to partition "
+                f"{wanted[wrong[0]]} of {partitions}. The producer of these records used another "
+                "partitioner than Kafka's murmur2, or another number of partitions. Pass "
+                "partition_by='key' to select shards by the keys"
             )
 
     def check_decodable(self, spec: StoreSpec) -> None:
-        """Refuse bytes that the serdes cannot read: one such row would fail every read."""
+        """Raise a SpecError if a serde cannot read a key or a value.
+
+        A store must not contain such a record, because every read of the record would fail.
+        """
         for name, serde, column in (
             ("key", spec.key, self.users),
             ("value", spec.value, self.values),
@@ -168,12 +202,15 @@ class ShardLog:
             of_key = "" if name == "key" else f" of the key {self.users[place].as_py()[:40]!r}"
             raise SpecError(
                 f"the column {name!r} contains {column[place].as_py()[:40]!r}{of_key}, which the "
-                f"serde {serde.name!r} cannot read: {fault}. Correct the record or filter it out; "
-                f"or describe the store with {name}=serdes.BYTES, which takes any bytes"
+                f"serde {serde.name!r} cannot read: {fault}. Correct the record, filter the record "
+                f"out, or pass a spec with {name}=serdes.BYTES, which accepts any bytes"
             )
 
     def after(self, offsets: tuple[Offset, ...]) -> tuple[ShardLog, int]:
-        """Return the records after ``offsets``, and the number of the others."""
+        """Return the records whose offsets are greater than ``offsets``.
+
+        The second result is the number of records that were left out.
+        """
         if not offsets or self.topics is None or self.sources is None or self.offsets is None:
             return self, 0
         known = {(o.topic, o.partition): o.offset for o in offsets}
@@ -185,7 +222,7 @@ class ShardLog:
         return self.take(fresh), len(self.keys) - len(fresh)
 
     def last_offsets(self, before: tuple[Offset, ...]) -> tuple[Offset, ...]:
-        """Return the last offset of each source, also of the sources in ``before``."""
+        """Return the last offset of each source partition of the records and of ``before``."""
         last = {(o.topic, o.partition): o.offset for o in before}
         if self.topics is not None and self.sources is not None and self.offsets is not None:
             table = pa.table(
@@ -200,12 +237,12 @@ class ShardLog:
 
     @property
     def stream_time(self) -> int:
-        """The greatest time, ms; -1 without times."""
+        """The greatest time of the records in ms, or -1 if there are no times."""
         return int(integers(self.timestamps).max()) if self.timed and len(self.timestamps) else -1
 
 
 def _without_marks(rows: pa.Table) -> pa.Table:
-    """Remove the commit marks of a changelog."""
+    """Remove the commit markers that kstore writes to a changelog, which are no records."""
     if not {"key", "value"} <= set(rows.column_names):
         return rows
     keys = rows["key"]
@@ -224,12 +261,12 @@ def _refuse_nulls(rows: pa.Table) -> None:
             column = "partition" if name == "shard" else name
             raise SpecError(
                 f"{missing} of {len(rows)} records have no {column}; "
-                "filter them out. Nothing was written"
+                "filter these records out. Nothing was written"
             )
 
 
 def _refuse_outside(name: str, column: pa.Array | None, most: int) -> None:
-    """Refuse numbers that cannot be a partition or an offset of a topic."""
+    """Raise a SpecError if a number in ``column`` is negative or greater than ``most``."""
     if column is None:
         return
     numbers = integers(column)
@@ -237,31 +274,31 @@ def _refuse_outside(name: str, column: pa.Array | None, most: int) -> None:
     if len(outside):
         raise SpecError(
             f"{len(outside)} of {len(numbers)} records have the {name} {outside[0]}, which is not "
-            f"from 0 to {most}. Correct the column, or leave out topic, partition and offset. "
-            "Nothing was written"
+            f"from 0 to {most}. Correct the column, or leave out the columns topic, partition and "
+            "offset. Nothing was written"
         )
 
 
 def _refuse_nameless(headers: pa.Array) -> None:
-    """Refuse headers without a key, which are invalid in Kafka and in a store."""
+    """Raise a SpecError if a header has no key, because Kafka and stores require a key."""
     each = headers.flatten()
     nameless = pc.or_(each.is_null(), pc.struct_field(each, "key").is_null())
     records = pc.list_parent_indices(headers).filter(nameless).unique()
     if len(records):
         raise SpecError(
             f"{len(records)} of {len(headers)} records have a header that is null or has a null "
-            "key; only its value may be null. Correct them, or remove such headers with "
-            "filter(headers, h -> h.key is not null). Nothing was written"
+            "key, but only the value of a header may be null. Correct the records, or remove such "
+            "headers with filter(headers, h -> h.key is not null). Nothing was written"
         )
 
 
 def _fault(serde: Serde[Any], column: pa.Array) -> Exception | None:
-    """Return the error of decoding a column; None without one."""
+    """Decode a column with its serde, and return the error, or None if there was no error."""
     try:
         arrow.to_typed(serde, column)
     except (MemoryError, pa.ArrowCapacityError):
         raise
-    except Exception as error:  # noqa: BLE001 - whatever a user's serde raises
+    except Exception as error:  # noqa: BLE001 - a user's serde may raise anything
         return error
     return None
 

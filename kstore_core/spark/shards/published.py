@@ -1,4 +1,4 @@
-"""Opens published shards on a worker, read-only."""
+"""The reader that opens published shards on a worker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ShardReader", "bare"]
 
 @dataclass(frozen=True, slots=True)
 class ShardReader:
-    """Opens the shards of one version of a store."""
+    """A reader that opens the shards of one version of a store."""
 
     root: Root
     spec: StoreSpec
@@ -25,7 +25,7 @@ class ShardReader:
 
     @contextmanager
     def open(self, shard: Shard) -> Iterator[Any]:
-        """Open the store of a shard read-only; the shard must have a path."""
+        """Open the store of a shard for reading. The shard must have a path."""
         from kstore_core import open_state
 
         engine_on_worker(self.engine)
@@ -38,5 +38,5 @@ class ShardReader:
 
 
 def bare(spec: StoreSpec) -> StoreSpec:
-    """Remove cache, metrics and changelog from a description: a read needs the tables only."""
+    """Return a spec without cache, metrics and changelogs, which a read does not need."""
     return replace(spec, cache=None, metrics=None, changelog=())

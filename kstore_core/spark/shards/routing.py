@@ -1,4 +1,4 @@
-"""Routing of rows to the Spark partitions of their shards."""
+"""The routing of rows to the Spark partitions of their shards."""
 
 from __future__ import annotations
 
@@ -17,38 +17,41 @@ __all__ = ["by_shard", "check_partitions", "placed_by_key", "route_to_shards", "
 
 Rows = TypeVar("Rows", "pa.Table", "pa.RecordBatch")
 PartitionBy = Literal["key", "partition"]
-_MOST = 2**31 - 1  # as Kafka and Spark count them
+_MOST = 2**31 - 1
+"""The greatest number of partitions in Kafka and Spark."""
 
 
 def by_shard(
     df: DataFrame, spec: StoreSpec, partitions: int, *, partition_by: PartitionBy | None = None
 ) -> DataFrame:
-    """Bring the records of each shard together, as ``df.write.format("kstore")`` requires.
+    """Move all records of a shard to one Spark partition.
 
-    A data source cannot request a distribution of rows from Spark. :func:`write_store` needs no
-    such step.
+    Call this before ``df.write.format("kstore")``, because a Python data source cannot tell Spark
+    how to distribute rows. It is not needed before :func:`write_store`.
 
     Parameters
     ----------
     df : DataFrame
-        A changelog, as for :func:`write_store`.
+        A changelog with the columns that :func:`write_store` accepts.
     spec : StoreSpec
-        The store's description.
+        The spec of the store.
     partitions : int
-        The store's number of shards.
+        The number of shards of the store.
     partition_by : {"partition", "key"}, optional
-        As for :func:`write_store`.
+        The selection of shards, as in :func:`write_store`.
 
     Returns
     -------
     DataFrame
-        The same rows. The rows of a shard are in the Spark partition of the shard's number. If
-        there is no column ``offset``, a column ``arrival`` is added, which records their order.
+        The rows of ``df``. The rows of each shard are in the Spark partition with the number of
+        the shard. If ``df`` has no column ``offset``, a column ``arrival`` is added, which numbers
+        the rows in their order.
 
     Raises
     ------
     SpecError
-        The columns do not fit, or ``partitions`` is less than 1.
+        ``df`` does not have the columns of a changelog of ``spec``, or ``partitions`` is less
+        than 1.
     UnsupportedError
         ``df`` is a stream.
     """
@@ -65,7 +68,7 @@ def by_shard(
 def route_to_shards(df: DataFrame, shard: Column, partitions: int) -> DataFrame:
     """Move each row to the Spark partition of its shard, and add the shard as the last column.
 
-    Tasks remove that column with :func:`split_shard`.
+    Tasks must remove that column with :func:`split_shard`.
     """
     name = "shard"
     while name in map(str.lower, df.columns):
@@ -74,24 +77,26 @@ def route_to_shards(df: DataFrame, shard: Column, partitions: int) -> DataFrame:
 
 
 def split_shard(rows: Rows) -> tuple[Rows, Any]:
-    """Split the rows of a task from the column that :func:`route_to_shards` added."""
+    """Remove the column that :func:`route_to_shards` added; return the rows and that column."""
     last = rows.num_columns - 1
     return rows.remove_column(last), rows.column(last)
 
 
 def check_partitions(partitions: int | None, what: str = "store") -> int:
-    """Return the number of shards after a check."""
+    """Check the number of partitions of ``what``, and return the number."""
     if type(partitions) is not int or not 1 <= partitions <= _MOST:
         raise SpecError(
-            f"partitions={partitions!r}; a {what} has at least 1 and at most {_MOST}, as an int"
+            f"partitions={partitions!r} is not the number of partitions of a {what}; pass an int "
+            f"from 1 to {_MOST}"
         )
     return partitions
 
 
 def placed_by_key(names: Collection[str], partition_by: str | None) -> bool:
-    """Return True if murmur2 of the keys chooses shards, False if the column ``partition`` does.
+    """Return True if murmur2 of the keys selects shards, or False if ``partition`` does.
 
-    A SpecError if ``partition_by`` is not a choice, or the column is missing.
+    ``names`` are the columns of the DataFrame. Raise a SpecError if ``partition_by`` is not one of
+    its choices, or if it is ``"partition"`` and there is no such column.
     """
     there = "partition" in names
     if partition_by is None:
@@ -99,7 +104,7 @@ def placed_by_key(names: Collection[str], partition_by: str | None) -> bool:
     check_choice("partition_by", partition_by, get_args(PartitionBy))
     if partition_by == "partition" and not there:
         raise SpecError(
-            "partition_by='partition', and the DataFrame has no column 'partition'; add it, or "
-            "pass partition_by='key'"
+            "partition_by='partition' needs a column 'partition', which the DataFrame does not "
+            "have; add the column, or pass partition_by='key'"
         )
     return partition_by == "key"

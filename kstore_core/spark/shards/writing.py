@@ -1,4 +1,4 @@
-"""The task that writes one shard: it checks the rows, restores them, and uploads the directory.
+"""The task that checks the rows of one shard, restores them, and uploads the shard's directory.
 
 If the data are wrong, a task returns the error as a message, so Spark does not retry the task. If
 the machine fails, the task raises the error, so Spark retries the task.
@@ -29,7 +29,7 @@ from kstore_core.spec import StoreSpec
 __all__ = ["MESSAGE_DDL", "ShardWriter", "failure", "read_message"]
 
 MESSAGE_DDL = "message string"
-"""The result of a task: one row, a JSON document."""
+"""The schema of the result of a task, which is one row with a JSON document."""
 
 _MESSAGE = pa.schema([("message", pa.string())])
 _NOT_RETRIED = (
@@ -46,18 +46,36 @@ _NOT_RETRIED = (
 
 @dataclass(frozen=True, slots=True)
 class ShardWriter:
-    """A write job as its tasks receive it; ``mapInArrow`` runs :meth:`build`."""
+    """The description of a write job for its tasks. Spark calls :meth:`build` by ``mapInArrow``.
+
+    Attributes
+    ----------
+    root : Root
+        The root to write to.
+    job : str
+        The name of the job, whose uploads are in ``attempts/<job>``.
+    spec : StoreSpec
+        The spec of the store.
+    engine : str
+        The name of the engine of the shards.
+    partitions : int
+        The number of shards.
+    parents : mapping
+        The published shards that the job continues, by number. Empty for a new store.
+    partition_time : bool
+        Advance stream time also by the header ``partition-time``.
+    """
 
     root: Root
-    job: str  # uploads are in attempts/<job>
+    job: str
     spec: StoreSpec
     engine: str
     partitions: int
-    parents: Mapping[int, Shard] = field(default_factory=dict)  # that the version continues
-    partition_time: bool = False  # advance stream time also by the header of that name
+    parents: Mapping[int, Shard] = field(default_factory=dict)
+    partition_time: bool = False
 
     def build(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the shard of this task; return one message, none for a shard without rows."""
+        """Write the shard of this task, and yield one message, or none if there are no rows."""
         from pyspark import TaskContext
 
         filled = [batch for batch in batches if batch.num_rows]
@@ -69,16 +87,23 @@ class ShardWriter:
             rows = pa.Table.from_batches(filled)
             shard = self.write(task.partitionId(), task.taskAttemptId(), rows)
             message: dict[str, Any] = {"shard": dataclasses.asdict(shard)}
-        except Exception as error:  # noqa: BLE001 - raised again, or sent to the driver
+        except Exception as error:  # noqa: BLE001 - failure raises the error or returns a message
             message = failure(error, task.partitionId())
         yield pa.RecordBatch.from_pydict({"message": [json.dumps(message)]}, schema=_MESSAGE)
 
     def write(self, shard: int, attempt: int, rows: pa.Table) -> Shard:
-        """Build a shard of all its records in a local directory, and upload it."""
+        """Build a shard in a local directory, and upload it.
+
+        ``rows`` must contain all new records of the shard.
+        """
         return self._write(shard, attempt, ShardLog.of(rows, self.spec))
 
     def write_each(self, attempt: int, rows: pa.Table, *, by_key: bool) -> list[Shard]:
-        """Write the shards of records, which contain all records of these shards."""
+        """Write every shard of which ``rows`` contains records.
+
+        ``rows`` must contain all new records of these shards. ``by_key`` is as in
+        :meth:`ShardLog.places`.
+        """
         log = ShardLog.of(rows, self.spec)
         places = log.places(self.partitions, by_key=by_key)
         return [
@@ -124,7 +149,10 @@ class ShardWriter:
 
 
 def failure(error: Exception, shard: int | None = None) -> dict[str, Any]:
-    """Return the message of an error that a retry would raise again; other errors are raised."""
+    """Return the message for an error that a retry of the task would meet again.
+
+    Raise any other error, so that Spark retries the task.
+    """
     text = str(error) if shard is None else f"shard {shard}: {error}"
     if isinstance(error, _NOT_RETRIED):
         return {"error": type(error).__name__, "text": text}
@@ -134,7 +162,7 @@ def failure(error: Exception, shard: int | None = None) -> dict[str, Any]:
 
 
 def read_message(text: str) -> Shard:
-    """Return the shard in a message; an error in a message is raised."""
+    """Return the shard that a task's message contains, or raise the error that it contains."""
     message = json.loads(text)
     if "error" in message:
         raise getattr(errors, message["error"])(message["text"])

@@ -1,1 +1,1 @@
-"""``format("kstore")``: stores as a source and a sink of Spark."""
+"""``format("kstore")``: the data source with which Spark reads and writes stores."""

@@ -1,6 +1,6 @@
-"""``format("kstore")``: stores as a source and as a sink of DataFrames and streams.
+"""``format("kstore")``: the data source with which Spark reads and writes stores.
 
-Spark finds it through the package ``pyspark_kstore`` that is installed with kstore.
+Spark finds the data source through the package ``pyspark_kstore``, which is installed with kstore.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ __all__ = ["KStoreSource"]
 
 
 class KStoreSource(DataSource):
-    """Stores for Spark; docs/spark.md shows the options.
+    """The data source ``kstore``; docs/spark.md lists the options.
 
-    A DataFrame reads the version that was newest at load time. Spark requests the schema then. The
-    request makes the plan, which is pickled with this object.
+    A DataFrame reads the version that was the newest when ``load()`` was called. At that time Spark
+    asks for the schema, which makes the plan of the read. The plan is pickled with this object.
     """
 
     _plan: ReadPlan | None = None
@@ -42,19 +42,19 @@ class KStoreSource(DataSource):
         return spark_schema(self._planned().task.schema)
 
     def reader(self, schema: StructType) -> StoreReader:
-        """Return the reader of all columns, or of some."""
+        """Return the reader of the columns in ``schema``."""
         from kstore_core.spark.source.planning import only
         from kstore_core.spark.source.reader import StoreReader
 
         return StoreReader(only(self._planned(), schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Return the writer of a version of a store."""
+        """Return the writer of a new version of a store."""
         from kstore_core.spark.source.writer import BatchWriter
 
         return BatchWriter(self.options, schema, overwrite)
 
-    def streamWriter(  # noqa: N802 - Spark calls it so
+    def streamWriter(  # noqa: N802 - the name is Spark's
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamArrowWriter:
         """Return the writer of a stream into a store."""
@@ -63,12 +63,12 @@ class KStoreSource(DataSource):
         return StreamSink(self.options, schema, overwrite)
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802
-        """Raise an UnsupportedError: there is no stream reader."""
+        """Raise UnsupportedError, because a store cannot be read as a stream."""
         raise UnsupportedError(
-            "a store cannot be read as a stream: its versions are tables. Read the changes between "
-            'two versions with spark.read.format("kstore").option("changes", "true"), join a '
-            "stream with kstore_core.spark.temporal_join, or read the changelog with Spark's Kafka "
-            "source"
+            "a store cannot be read as a stream, because each version of a store is a complete "
+            "table and not a sequence of changes. Read the changes between two versions with "
+            'spark.read.format("kstore").option("changes", "true"), join a stream with '
+            "kstore_core.spark.temporal_join, or read the changelog with Spark's Kafka source"
         )
 
     def _planned(self) -> ReadPlan:

@@ -31,14 +31,17 @@ __all__ = [
 ]
 
 METADATA = ("stores", "shards", "versions", "offsets", "files")
-"""The tables of metadata."""
+"""The names of the tables that the option ``metadata`` can return."""
 
 RECORDS, CHANGES, META, STREAMS = "records", "changes", "metadata", "streams_dir"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions(ParsedOptions):
-    """The options of one read; ``values`` lacks the flag that chooses the mode."""
+    """The parsed options of one read.
+
+    ``values`` does not contain the flag that chose ``mode``.
+    """
 
     mode: str
 
@@ -50,40 +53,50 @@ _CHOSEN = (RECORDS, STREAMS)
 _VERSIONED = (RECORDS, CHANGES, META)
 
 READ_OPTIONS = by_name(
-    Option("store", text_of, "a name", "reads this store, if `path` contains several", _VERSIONED),
+    Option(
+        "store",
+        text_of,
+        "a name",
+        "the store to read; needed if `path` contains several stores",
+        _VERSIONED,
+    ),
     Option(
         "version",
         number_of,
         "a number",
-        "reads this version instead of the newest",
+        "the version to read; by default the newest version",
         (RECORDS, META),
     ),
-    Option("as_of", time_of, _TIME, "reads the versions that are valid at that time", _CHOSEN),
-    Option("history", flag_of, _FLAG, "reads all versions", _CHOSEN),
+    Option("as_of", time_of, _TIME, "reads the versions that are valid at this time", _CHOSEN),
+    Option("history", flag_of, _FLAG, "reads all versions of each key", _CHOSEN),
     Option(
         "from",
         time_of,
         _TIME,
-        "leaves out versions of a history, windows and sessions that end before that time",
+        "omits versions of a history, windows and sessions that end before this time",
         _CHOSEN,
     ),
     Option(
         "to",
         time_of,
         _TIME,
-        "leaves out versions of a history, windows and sessions that begin after that time",
+        "omits versions of a history, windows and sessions that begin after this time",
         _CHOSEN,
     ),
     Option(
         "key",
         str,
         "a key",
-        "reads the records of one key; opens only the shard of that key",
+        "reads only the records of this key, and opens only its shard",
         _CHOSEN,
     ),
-    Option("keys", list_of, "a JSON list of keys", "reads the records of these keys", _CHOSEN),
+    Option("keys", list_of, "a JSON list of keys", "reads only the records of these keys", _CHOSEN),
     Option(
-        "prefix", str, "the beginning of a key", "reads the keys that begin with this text", _CHOSEN
+        "prefix",
+        str,
+        "the beginning of a key",
+        "reads only the keys that begin with this text",
+        _CHOSEN,
     ),
     Option(
         "partitions",
@@ -96,23 +109,23 @@ READ_OPTIONS = by_name(
         "columns",
         names_of,
         "names, separated by commas",
-        "returns only these columns, in this order; other columns are not decoded",
+        "returns only these columns, in this order, and decodes no other column",
         _SHAPED,
     ),
-    Option("headers", flag_of, _FLAG, "includes or omits the column of headers", _SHAPED),
+    Option("headers", flag_of, _FLAG, "whether to include the column of headers", _SHAPED),
     Option(
         "timestamps",
         one_of("timestamp", "millis"),
         "timestamp or millis",
-        "returns times as Spark timestamps, or as longs in milliseconds",
+        "whether times are Spark timestamps or longs (milliseconds)",
         _SHAPED,
     ),
     Option(
         "spec",
         spec_of,
         "JSON in the format of the manifest, or module:NAME of a StoreSpec",
-        "describes the store; needed if a serde is not built in, or if Kafka Streams wrote the "
-        "store",
+        "the description of the store; needed if a serde is not built in, or if Kafka Streams "
+        "wrote the store",
         _SHAPED,
     ),
     Option("changes", flag_of, _FLAG, "reads the changes between two versions", (CHANGES,)),
@@ -120,21 +133,21 @@ READ_OPTIONS = by_name(
         "from_version",
         number_of,
         "a number",
-        "the older of the two versions; 0 is the empty store",
+        "the older of the two versions; 0 means the empty store",
         (CHANGES,),
     ),
     Option(
         "to_version",
         number_of,
         "a number",
-        "the newer of the two versions; by default the newest",
+        "the newer of the two versions; by default the newest version",
         (CHANGES,),
     ),
     Option(
         "metadata",
         one_of(*METADATA),
         ", ".join(METADATA),
-        "returns fields of the manifests instead of records",
+        "returns this table of metadata instead of records",
         (META,),
     ),
     Option(
@@ -145,20 +158,20 @@ READ_OPTIONS = by_name(
         (STREAMS,),
     ),
 )
-"""The options by name, except ``path`` and those that begin with ``storage.``."""
+"""The options by name, without ``path`` and the options that begin with ``storage.``."""
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
     """Check and parse the options of a read.
 
-    A SpecError as of :func:`parse_options`, if options exclude each other, or for a table in
-    Spark's catalog.
+    Raises SpecError for the faults that :func:`parse_options` finds, if options exclude each other,
+    or if the read is of a table in Spark's catalog.
     """
     if {"provider", "owner"} <= {name.lower() for name in given}:
         raise SpecError(
-            "a table in Spark's catalog loses the options of a Python data source, also the path, "
-            "before a query reads it; use CREATE TEMPORARY VIEW … USING kstore OPTIONS (path '…'), "
-            "or DataFrame.createTempView"
+            "a table in Spark's catalog cannot be read, because Spark does not pass its options "
+            "and its path to a Python data source; use CREATE TEMPORARY VIEW … USING kstore "
+            "OPTIONS (path '…'), or DataFrame.createTempView"
         )
     parsed = parse_options(given, READ_OPTIONS, "read")
     values = {
@@ -169,14 +182,14 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     asked = [name for name in (CHANGES, META, STREAMS) if name in values]
     if len(asked) > 1:
         raise SpecError(
-            f"the options {asked[0]!r} and {asked[1]!r} select different reads; pass one"
+            f"the options {asked[0]!r} and {asked[1]!r} cannot be combined; pass only one of them"
         )
     mode = asked[0] if asked else RECORDS
     for name in values:
         if mode not in READ_OPTIONS[name].modes:
             raise SpecError(
-                f"the option {name!r} cannot be combined with {_READS[mode]}; it is for "
-                f"{' and '.join(_READS[other] for other in READ_OPTIONS[name].modes)}"
+                f"the option {name!r} cannot be combined with {_READS[mode]}; it can be used "
+                f"with {' and '.join(_READS[other] for other in READ_OPTIONS[name].modes)}"
             )
     values.pop(mode if mode != META else "", None)
     return ReadOptions(parsed.path, parsed.storage, values, mode)

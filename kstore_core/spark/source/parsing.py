@@ -1,4 +1,4 @@
-"""Check options that Spark passes as text, and parse them to values."""
+"""Functions that check the options of Spark, which are texts, and parse them to values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kstore_core.spark.root.storage.addresses import is_relative
 __all__ = ["STORAGE", "Option", "ParsedOptions", "by_name", "parse_options"]
 
 STORAGE = "storage."
-"""The prefix of options of an object store."""
+"""The prefix of the options for the object store."""
 
 _PLACES = {"read": '.load("/where/it/is")', "write": '.save("/where/it/is")'}
 
@@ -23,10 +23,10 @@ class Option:
     """An option of a read or a write."""
 
     name: str
-    parse: Callable[[str], Any]  # from its text to its value; a ValueError names the fault
+    parse: Callable[[str], Any]  # converts the text to the value; its ValueError names the fault
     wants: str  # the form of the text, for messages and for the documentation
     meaning: str
-    modes: tuple[str, ...] = ()  # the kinds of read that take it; empty for a write
+    modes: tuple[str, ...] = ()  # the kinds of read that accept the option; empty for a write
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +39,17 @@ class ParsedOptions:
 
 
 def by_name(*options: Option) -> dict[str, Option]:
-    """Map options by their names."""
+    """Return a dict of the options by name."""
     return {option.name: option for option in options}
 
 
 def parse_options(
     given: Mapping[str, str], options: Mapping[str, Option], use: str
 ) -> ParsedOptions:
-    """Parse the options of a ``read`` or a ``write``; the case of names does not matter.
+    """Parse options; the case of their names does not matter.
 
-    A SpecError for an unknown option or a wrong value, and for no path, several or a relative one.
+    ``use`` is ``"read"`` or ``"write"``. Raises SpecError for an unknown option, a wrong value, a
+    missing path, several paths, or a relative path.
     """
     path, storage, values = "", {}, {}
     for written, text in given.items():
@@ -57,8 +58,8 @@ def parse_options(
             path = text
         elif name == "paths":
             raise SpecError(
-                f"a {use} takes one root, not the paths {text}; read each root alone and combine "
-                "the DataFrames with DataFrame.unionByName"
+                f"a {use} takes one root, but the paths {text} were given; read each root into a "
+                "DataFrame of its own, and combine them with DataFrame.unionByName"
             )
         elif name.startswith(STORAGE):
             storage[written[len(STORAGE) :]] = text
@@ -80,7 +81,7 @@ def parse_options(
         raise SpecError(f"the path is missing; pass the root of a store: {_PLACES[use]}")
     if is_relative(path):
         raise SpecError(
-            f"the path {path!r} is relative, and Spark's processes run in different directories; "
+            f"the path {path!r} is relative, but Spark's processes run in different directories; "
             "pass an absolute path"
         )
     return ParsedOptions(path, storage, values)

@@ -1,4 +1,4 @@
-"""The plan of a read from the options of ``format("kstore")``."""
+"""Functions that make the plan of a read from the options of ``format("kstore")``."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["only", "plan_of"]
 
 
 def plan_of(given: Mapping[str, str]) -> ReadPlan:
-    """Plan a read with these options.
+    """Return the plan of a read with these options.
 
-    A SpecError for an unknown option or a wrong value; a StateError if the store or the version
-    does not exist.
+    Raises SpecError for an unknown option or a wrong value, and StateError if the store or the
+    version does not exist.
     """
     asked = read_options(given)
     values = dict(asked.values)
@@ -42,7 +42,10 @@ def plan_of(given: Mapping[str, str]) -> ReadPlan:
         from kstore_core.spark.read.changes import plan_changes
 
         if "from_version" not in values:
-            raise SpecError("changes=true needs the option from_version; 0 is the empty store")
+            raise SpecError(
+                "changes=true needs the option from_version; pass the older version, or 0 for the "
+                "empty store"
+            )
         view, versions = _view(values), (values["from_version"], values.get("to_version"))
         return plan_changes(root, *versions, view, values.get("spec"))
     manifest = root.load(values.pop("version", None))
@@ -52,18 +55,18 @@ def plan_of(given: Mapping[str, str]) -> ReadPlan:
 
 
 def _view(values: dict[str, Any]) -> View:
-    """Move the options of columns and partitions from ``values`` into a view."""
+    """Move the options about columns and partitions from ``values`` into a View."""
     names = [field.name for field in fields(View) if field.name in values]
     return View(**{name: values.pop(name) for name in names})
 
 
 def _selected(spec: StoreSpec, values: dict[str, Any]) -> Selection:
-    """Return the selection by the other options."""
+    """Return the selection of records by the options in ``values``."""
     for option, name in (("from", "from_ts"), ("to", "to_ts")):
         if option in values:
             values[name] = values.pop(option)
     if "key" in values and "keys" in values:
-        raise SpecError("the options key and keys exclude each other; pass one")
+        raise SpecError("the options key and keys cannot be combined; pass only one of them")
     if "key" in values:
         values["keys"] = [key_of(spec, values.pop("key"))]
     elif "keys" in values:
@@ -78,21 +81,24 @@ def _streams(asked: ReadOptions, values: dict[str, Any]) -> ReadPlan:
 
     if asked.storage:
         raise SpecError(
-            "the state directory of a Kafka Streams application is read in place, from a disk; "
+            "the state directory of a Kafka Streams application can only be read from a disk; "
             f"leave out the options {', '.join(STORAGE + name for name in asked.storage)}"
         )
     spec = values.pop("spec", None)
     if spec is None:
         raise SpecError(
-            "the state directory of a Kafka Streams application does not describe its stores; pass "
-            "the option spec"
+            "the state directory of a Kafka Streams application does not describe its stores; "
+            "describe the store with the option spec"
         )
     view = _view(values)
     return plan_streams_dir(asked.path, spec, _selected(spec, values), view)
 
 
 def only(plan: ReadPlan, schema: StructType) -> ReadPlan:
-    """Restrict a plan to the columns of a schema; other columns or types are a SpecError."""
+    """Restrict a plan to the columns of a schema.
+
+    Raises SpecError if the read has no such column, or has it with another type.
+    """
     import pyarrow as pa
 
     from kstore_core.spark.shards.frames import spark_type
@@ -104,8 +110,8 @@ def only(plan: ReadPlan, schema: StructType) -> ReadPlan:
         if found is None or spark_type(found.type).simpleString() != field.dataType.simpleString():
             has = ", ".join(f"{f.name} {spark_type(f.type).simpleString()}" for f in there.values())
             raise SpecError(
-                f"the given schema has a column {field.name} {field.dataType.simpleString()}; the "
-                f"read has: {has}. Leave out .schema(), or name some of these columns"
+                f"the given schema has a column {field.name} {field.dataType.simpleString()}; but "
+                f"the read has: {has}. Leave out .schema(), or name some of these columns"
             )
         chosen.append(found)
     if pa.schema(chosen).equals(plan.task.schema):

@@ -1,7 +1,8 @@
-"""``df.writeStream.format("kstore")``: a streaming changelog into the shards of a store.
+"""``df.writeStream.format("kstore")``: writes a streaming changelog into the shards of a store.
 
-This is `stream_into` without a callback. Tasks write their rows to an inbox. The commit of the
-epoch runs in a separate process on the driver's machine and applies the rows shard by shard.
+The result is that of `stream_into` without the argument ``emit``. Tasks write their rows to an
+inbox. The commit of the epoch then applies the rows, one shard after another, in a separate process
+on the driver's machine.
 """
 
 from __future__ import annotations
@@ -37,24 +38,25 @@ __all__ = ["Received", "StreamSink"]
 
 @dataclass(frozen=True)
 class Received(WriterCommitMessage):
-    """Rows that a task has written to the inbox of an epoch."""
+    """The message of a task that has written its rows to the inbox of an epoch."""
 
-    query: str  # the id of the query
-    file: str | None  # None for a task without rows
+    query: str  # the id of the streaming query
+    file: str | None  # the name of the file; None if the task had no rows
 
 
 class StreamSink(DataSourceStreamArrowWriter):
-    """Writes epochs into a root; see docs/streaming.md.
+    """Writes the epochs of a stream into a root; see docs/streaming.md.
 
-    A SpecError for wrong options or columns, and for the output mode complete; a StateError if the
-    root belongs to another stream.
+    The constructor raises SpecError for wrong options, wrong columns, and the output mode complete.
+    It raises StateError if the root belongs to another stream.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
             raise SpecError(
-                "outputMode('complete') would write all rows again in each epoch, and a changelog "
-                "takes new records only; use outputMode('append') or outputMode('update')"
+                "outputMode('complete') cannot be used, because it would write all rows again in "
+                "each epoch, but a changelog must contain only new records; use "
+                "outputMode('append') or outputMode('update')"
             )
         self._options = sink_options(options)
         self._by_key = placed_by_key(schema.names, self._options.partition_by)
@@ -95,10 +97,11 @@ class StreamSink(DataSourceStreamArrowWriter):
         return Received(epoch.query, file)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Apply the rows of all tasks, and publish a version if one is due.
+        """Apply the rows of all tasks, and publish a version if a version is due.
 
-        A SpecError, before any row is written, for records that do not fit the store; a StateError
-        if another stream writes to the root or owns it.
+        Raises SpecError if a record does not fit the store; then no row has been written. Raises
+        StateError if another stream is writing to the root, or if the root belongs to another
+        stream.
         """
         from kstore_core.spark.stream.inbox import Inbox
         from kstore_core.spark.stream.shards import EpochTask
@@ -133,10 +136,10 @@ class StreamSink(DataSourceStreamArrowWriter):
         self._step("cleared", None)
 
     def _step(self, name: str, shard: int | None) -> None:
-        """Ignore a finished step; see :mod:`kstore_core.spark.stream.steps`."""
+        """Do nothing after a step. Tests override it; see :mod:`kstore_core.spark.stream.steps`."""
 
     def _applied(self, task: EpochTask, versions: Versions, rows: pa.Table | None) -> list[Shard]:
-        """Apply an epoch; return the changed shards."""
+        """Apply an epoch, and return the shards that changed or were copied."""
         from kstore_core.spark.shards.log import ShardLog
 
         logs, partitions = {}, versions.stream.partitions
@@ -147,9 +150,10 @@ class StreamSink(DataSourceStreamArrowWriter):
         outside = [number for number in logs if not 0 <= number < partitions]
         if outside:
             raise SpecError(
-                f"{len(logs[outside[0]])} records have the partition {outside[0]}, and the store "
-                f"has partitions={partitions}, from 0 to {partitions - 1}. Pass the number of the "
-                "topic's partitions, or partition_by='key' to choose shards by key"
+                f"{len(logs[outside[0]])} records have the partition {outside[0]}, but the store "
+                f"has only the partitions 0 to {partitions - 1}. Set the option partitions to "
+                "the number of the topic's partitions; or set partition_by to 'key', to choose "
+                "shards by key"
             )
         for number, log in logs.items():
             task.check(number, log)
@@ -157,7 +161,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         return [shard for shard in done if shard is not None]
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Remove the rows of a failed epoch; a restarted query repeats it."""
+        """Remove the rows of a failed epoch. A restarted query runs the epoch again."""
         from kstore_core.spark.stream.inbox import Inbox
 
         received = [message for message in messages if isinstance(message, Received)]

@@ -1,4 +1,4 @@
-"""Parsers of options that are text; each raises a ValueError that names the fault."""
+"""Parsers of the texts of options. Each parser raises a ValueError that names the fault."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def time_of(text: str) -> int:
 
 def number_of(text: str) -> int:
     if not re.fullmatch(r"\d{1,18}", text.strip()):
-        raise ValueError("it has other characters than digits, or more than 18 digits")
+        raise ValueError("it must be 1 to 18 digits")
     return int(text)
 
 
@@ -95,12 +95,12 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
 
 def spec_of(text: str) -> StoreSpec:
-    """Parse a description as in a manifest, or import the one at ``module:NAME``."""
+    """Parse a JSON description of a store, or import a StoreSpec that is named ``module:NAME``."""
     if text.lstrip().startswith("{"):
         return StoredSpec.parse(text.encode()).spec()
     module, _, name = text.partition(":")
     if not name:
-        raise ValueError("it begins with no brace and has no colon")
+        raise ValueError("it does not begin with a brace, and has no colon")
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
@@ -111,10 +111,11 @@ def spec_of(text: str) -> StoreSpec:
 
 
 def key_of(spec: StoreSpec, text: str) -> bytes:
-    """Return the bytes of a key in text form; a SpecError if it is not a key of the store.
+    """Return the serialised key that a text stands for.
 
-    Numbers and JSON are parsed. For a store of bytes the text is UTF-8, or hexadecimal after
-    ``0x``.
+    If the store's keys are numbers or JSON, the text is parsed. If the keys are bytes, the text is
+    hexadecimal after ``0x``, or else is encoded as UTF-8. Raises SpecError if the text is not a key
+    of the store.
     """
     serde: Any = spec.key
     key: Any = text
@@ -129,24 +130,29 @@ def key_of(spec: StoreSpec, text: str) -> bytes:
             key = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise SpecError(
-            f"{text!r:.200} is not a key of the store {spec.name!r}, whose serde is "
+            f"{text!r:.200} is not a key of the store {spec.name!r}, whose key serde is "
             f"{serde.name!r}: {error}"
         ) from error
     return key_bytes(spec, key)
 
 
 def key_of_json(spec: StoreSpec, value: Any) -> bytes:
-    """Return the bytes of a key from a JSON list; :func:`key_of` parses a string."""
+    """Return the serialised key for a value of a JSON list; :func:`key_of` parses a string."""
     if isinstance(value, str) and spec.key is not serdes.JSON:
         return key_of(spec, value)
     return key_bytes(spec, value)
 
 
 def prefix_of(spec: StoreSpec, text: str) -> bytes:
-    """Return the first bytes of keys, from text; hexadecimal after ``0x`` if keys are not text."""
+    """Return the prefix of serialised keys that a text stands for.
+
+    If the store's keys are not text or JSON, a text that begins with ``0x`` is hexadecimal.
+    """
     if spec.key is serdes.UTF8 or spec.key is serdes.JSON or not text.startswith("0x"):
         return text.encode()
     try:
         return bytes.fromhex(text[2:])
     except ValueError as error:
-        raise SpecError(f"the option prefix={text!r} is not hexadecimal: {error}") from error
+        raise SpecError(
+            f"the option prefix={text!r} is not hexadecimal after 0x: {error}"
+        ) from error

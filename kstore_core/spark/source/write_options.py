@@ -1,4 +1,4 @@
-"""The options of ``df.write.format("kstore")``, and a store's description as one of them."""
+"""The options of ``df.write.format("kstore")``, and the text for the option ``spec``."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = [
 
 
 def spec_json(spec: StoreSpec) -> str:
-    """Describe a store as text, for the option ``spec`` of ``format("kstore")``.
+    """Return the description of a store as JSON, for the option ``spec`` of ``format("kstore")``.
 
     Raises
     ------
     SpecError
-        A serde is not built in, so another process cannot find it by its name. Pass
-        ``module:NAME`` as the option instead.
+        A serde of the store is not built in, so another process cannot find the serde by its
+        name. Put the StoreSpec into a module, and pass ``module:NAME`` as the option.
 
     Examples
     --------
@@ -52,7 +52,7 @@ WRITE_OPTIONS = by_name(
         "spec",
         spec_of,
         "JSON in the format of the manifest, or module:NAME of a StoreSpec",
-        "describes the store; needed for a new root",
+        "the description of the store; needed for a new root",
     ),
     Option(
         "partitions",
@@ -64,24 +64,25 @@ WRITE_OPTIONS = by_name(
         "partition_by",
         one_of("key", "partition"),
         "key or partition",
-        "assigns a record to its shard by the murmur2 hash of its key (`key`) or by its column "
-        "`partition`; by default by the column, if it exists",
+        "chooses a record's shard by the murmur2 hash of the key (`key`) or by the column "
+        "`partition`; by default by that column if the DataFrame has it",
     ),
     Option(
         "engine",
         text_of,
         "the name of an engine",
-        "the engine of the shards; by default that of the newest version, or rocksdb",
+        "the engine of the shards; by default the engine of the newest version, or rocksdb for a "
+        "new root",
     ),
     Option(
         "partition_time",
         flag_of,
         "true or false",
-        "also advances stream time by the [header](partition-time.md) `partition-time` of the "
-        "records",
+        "whether the [header](partition-time.md) `partition-time` of the records also advances "
+        "stream time",
     ),
 )
-"""The options of a write, beside ``path`` and ``storage.…``."""
+"""The options of a write by name, without ``path`` and ``storage.…``."""
 
 _CHECKPOINT = "checkpointlocation"
 _OF_SPARK = (_CHECKPOINT, "queryname", "outputmode")
@@ -90,14 +91,14 @@ SINK_OPTIONS = WRITE_OPTIONS | by_name(
         "publish_every",
         count_of,
         "a number of 1 or more",
-        "the number of epochs in each published version",
+        "the number of epochs after which a version is published",
     )
 )
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """The options of one write, or of a stream's sink."""
+    """The parsed options of one write, or of the sink of a stream."""
 
     path: str
     storage: Mapping[str, str]  # options of the object store
@@ -106,18 +107,18 @@ class WriteOptions:
     partition_by: str | None = None
     engine: str | None = None
     partition_time: bool = False
-    publish_every: int = 1  # the number of epochs in each published version
-    checkpoint: str = ""  # of the stream; empty if the session sets it
+    publish_every: int = 1  # the number of epochs after which a version is published
+    checkpoint: str = ""  # the stream's checkpoint; empty if the session sets it
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
-    """Parse the options of a write; errors as of :func:`parse_options`."""
+    """Parse the options of a write. The exceptions are those of :func:`parse_options`."""
     parsed = parse_options(given, WRITE_OPTIONS, "write")
     return WriteOptions(parsed.path, parsed.storage, **parsed.values)
 
 
 def sink_options(given: Mapping[str, str]) -> WriteOptions:
-    """Parse the options of a stream's sink; errors as of :func:`parse_options`."""
+    """Parse the options of a stream's sink. The exceptions are those of :func:`parse_options`."""
     texts = {name.lower(): text for name, text in given.items()}
     of_sink = {name: text for name, text in texts.items() if name not in _OF_SPARK}
     parsed = parse_options(of_sink, SINK_OPTIONS, "write")

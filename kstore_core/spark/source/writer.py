@@ -1,8 +1,8 @@
-"""``df.write.format("kstore")``: a changelog into a new version of a store.
+"""``df.write.format("kstore")``: writes a changelog into a new version of a store.
 
-A data source cannot request a distribution of rows. So each task writes the shards of its records,
-and the commit publishes nothing if two tasks have records of one shard. ``write_store`` and
-``by_shard`` bring the records of a shard together.
+A data source cannot tell Spark how to distribute rows to tasks. So each task writes the shards of
+the records that it gets. If two tasks have records of the same shard, the commit fails and
+publishes nothing. ``write_store`` and ``by_shard`` send all records of a shard to one task.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ __all__ = ["BatchWriter", "Built"]
 
 @dataclass(frozen=True)
 class Built(WriterCommitMessage):
-    """The shards that a task has uploaded, or an error in its records."""
+    """The message of a task: the shards that it has uploaded, or the error in its records."""
 
-    messages: tuple[str, ...]  # for read_message
+    messages: tuple[str, ...]  # texts that read_message parses
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writes a version; see docs/spark-roots.md.
+    """Writes a new version of a store; see docs/spark-roots.md.
 
-    A SpecError for wrong options or columns, or if the root has another store; a StateError if the
-    root has foreign files.
+    The constructor raises SpecError for wrong options or columns, or if the root has another store.
+    It raises StateError if the root has no version but contains files.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
@@ -64,7 +64,7 @@ class BatchWriter(DataSourceArrowWriter):
         return self.build(iterator, task.taskAttemptId())
 
     def build(self, batches: Iterator[pa.RecordBatch], attempt: int) -> Built:
-        """Write the shards of a task's records, in one of its attempts."""
+        """Write the shards of a task's records; ``attempt`` is the id of the task's attempt."""
         filled = [batch for batch in batches if batch.num_rows]
         if not filled:
             return Built(())
@@ -72,28 +72,29 @@ class BatchWriter(DataSourceArrowWriter):
             writer = self._job.writer(partition_time=self._partition_time)
             rows = pa.Table.from_batches(filled)
             shards = writer.write_each(attempt, rows, by_key=self._by_key)
-        except Exception as error:  # noqa: BLE001 - raised again, or sent to the driver
+        except Exception as error:  # noqa: BLE001 - failure raises it again, or it goes to the driver
             return Built((json.dumps(failure(error)),))
         return Built(tuple(json.dumps({"shard": dataclasses.asdict(shard)}) for shard in shards))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the version.
 
-        A CommitConflictError if another writer has published in the meantime; a SpecError if
-        records do not fit, or two tasks had records of one shard.
+        Raises CommitConflictError if another writer has published a version since this job began.
+        Raises SpecError if a record does not fit the store, or if two tasks had records of one
+        shard.
         """
         built = [message for message in messages if isinstance(message, Built)]
         self._job.publish(read_message(text) for message in built for text in message.messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove the uploads."""
+        """Remove the uploaded files."""
         self._job.discard()
 
 
 def _planned(
     root: Root, newest: Manifest | None, asked: WriteOptions, *, overwrite: bool
 ) -> WriteJob:
-    """Plan the job; options that are missing come from the newest version."""
+    """Plan the job. Missing options get the values of the newest version."""
     spec, partitions, engine = asked.spec, asked.partitions, asked.engine
     if newest is None:
         if spec is None or partitions is None:

@@ -1,1 +1,1 @@
-"""stream_into: a streaming changelog into the shards of a store, each record once."""
+"""`stream_into`: writes a streaming changelog into the shards of a store, each record once."""

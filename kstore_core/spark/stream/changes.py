@@ -1,7 +1,7 @@
-"""The output of an epoch: for each key of the epoch's input, its record after the epoch.
+"""The output of an epoch: for each key of the epoch's input, the key's record after the epoch.
 
-The task reads the output from the shard after the epoch. The shard does not change until the next
-epoch, so a replay returns the same output.
+The task reads the output from the shard after it has committed the epoch. The shard does not change
+until the next epoch, so a replay returns the same output.
 """
 
 from __future__ import annotations
@@ -30,15 +30,19 @@ __all__ = ["changes", "changes_schema"]
 
 
 def changes_schema(spec: StoreSpec) -> pa.Schema:
-    """Return the columns of the output: the columns of a read of the latest rows, and the shard."""
+    """Return the columns of the output.
+
+    They are the columns of `read_store` without ``valid_to``, and the shard's number ``partition``.
+    """
     fields = [field for field in store_schema(spec, as_millis=False) if field.name != "valid_to"]
     return pa.schema([*fields, pa.field("partition", pa.int32())])
 
 
 def changes(store: Any, keys: pa.Array, shard: int) -> pa.Table:
-    """Return the records of the keys of an epoch's log, by key; for a key without a record, nulls.
+    """Return one row for each distinct key, sorted by key, with the key's record in the store.
 
-    ``store`` is the store of the shard, without staged rows. A key may occur more than once.
+    If the store has no record of a key, the other columns are null. ``keys`` are the keys of an
+    epoch's log; a key may occur more than once. ``store`` must not have staged rows.
     """
     spec = store.spec
     schema = changes_schema(spec)
@@ -49,7 +53,7 @@ def changes(store: Any, keys: pa.Array, shard: int) -> pa.Table:
 
 
 def _row_keys(spec: StoreSpec, keys: pa.Array) -> pa.Array:
-    """Return the distinct keys of the records' rows, ascending."""
+    """Convert keys of a log to keys of the store's rows; return them sorted, each once."""
     unique = pc.unique(keys)
     if spec.shape in ("window", "session"):
         ordered = rows_of(spec.shape, time_ordered=spec.time_ordered).schema
@@ -61,11 +65,11 @@ def _row_keys(spec: StoreSpec, keys: pa.Array) -> pa.Array:
 
 
 def _values(store: Any, asked: pa.Array, wanted: list[str]) -> dict[str, pa.Array]:
-    """Return the columns of the values, one row for each key."""
+    """Return the columns of the values, with one row for each key of ``asked``."""
     selection = Selection(keys=tuple(asked.to_pylist()))
     read = chunks if store.spec.format.versioned else latest
     found = list(read(store, selection, wanted)) if len(asked) else []
-    if not found:  # the types of values as they are stored
+    if not found:  # use the types of the stored values
         kinds = {"value": pa.binary(), "timestamp": pa.int64(), "headers": arrow.headers_type()}
         return {name: pa.nulls(len(asked), kinds[name]) for name in kinds if name in wanted}
     table = pa.concat_tables(found)

@@ -1,4 +1,4 @@
-"""The driver's part of `stream_into`: binds a query to its root, and runs each epoch."""
+"""The driver's code of `stream_into`, which binds a query to its root and runs each epoch."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 __all__ = ["Emit", "EpochRunner"]
 
 Emit = Callable[["DataFrame", int], object]
-"""Called with an epoch's output and its number."""
+"""A function that is called with the output and the number of an epoch."""
 
 _BIND_TIMEOUT_S = 120.0
 
 _unlocking: dict[Path, tuple[StreamingQuery, threading.Thread]] = {}
-"""This process's last query into each live directory, and the thread that releases its lock."""
+"""For each live directory, the last query of this process, and the thread that unlocks it."""
 
 
 @dataclasses.dataclass(eq=False)
 class EpochRunner:
-    """The callback of ``foreachBatch``."""
+    """The object that ``foreachBatch`` calls with each micro-batch."""
 
     versions: Versions
     emit: Emit | None
@@ -47,9 +47,10 @@ class EpochRunner:
     def start(
         self, df: DataFrame, *, trigger: Mapping[str, Any] | None, name: str | None
     ) -> StreamingQuery:
-        """Lock the root, start the query and bind the root to it.
+        """Lock the root, start the query, and bind the root to the query.
 
-        A StateError if another stream is running, or the root is bound to another stream.
+        Raises StateError if another stream is running on the root, or if the root is bound to
+        another stream.
         """
         layout = LiveLayout.of(self.versions.root.path)
         _join_ended(layout.path)
@@ -85,7 +86,7 @@ class EpochRunner:
         return query
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
-        """Apply an epoch, publish it if a version is due, and emit its output."""
+        """Apply an epoch, publish a version if it is due, and emit the epoch's output."""
         from pyspark.sql import functions as F  # noqa: N812
 
         from kstore_core.spark.shards.frames import route_log, spark_schema
@@ -96,8 +97,8 @@ class EpochRunner:
         versions, emit, step = self.versions, self.emit, self.step
         if not self._is_bound:
             raise StateError(
-                f"{versions.root} is not bound to this query; the error of stream_into names the "
-                "reason"
+                f"{versions.root} is not bound to this query, because stream_into failed; see the "
+                "error of stream_into"
             )
         job = versions.begin(epoch)
         stream, partition_time, emits = versions.stream, self.partition_time, emit is not None
@@ -134,7 +135,7 @@ class EpochRunner:
 
 
 def _join_ended(path: Path) -> None:
-    """Wait until an ended query of this process has released its lock."""
+    """Wait until the last query on ``path`` has released its lock, if that query has ended."""
     query, thread = _unlocking.get(path, (None, None))
     if query is not None and thread is not None and not query.isActive:
         thread.join(_BIND_TIMEOUT_S)

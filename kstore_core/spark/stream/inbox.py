@@ -1,10 +1,11 @@
-"""The inbox of an epoch's rows: tasks write their rows, and the commit reads them in task order.
+"""The inbox of an epoch: tasks write their rows to files, and the commit reads the files.
 
 ::
 
     <root>/live/inbox/<query>-<epoch>/<task>-<attempt>.arrow
 
-A sink cannot request a distribution of rows, so a task may have rows of every shard.
+The inbox is needed because a task may have rows of every shard: a sink cannot tell Spark how to
+distribute the rows. The commit reads the files in the order of the tasks' numbers.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ __all__ = ["Inbox"]
 
 @dataclass(frozen=True, slots=True)
 class Inbox:
-    """The rows of one epoch, in a directory."""
+    """The directory that has the rows of one epoch."""
 
     path: Path
 
     @classmethod
     def of(cls, live: Path, query: str, epoch: int) -> Inbox:
-        """Return the inbox of an epoch."""
+        """Return the inbox of an epoch of a query; ``live`` is the live directory of the root."""
         return cls(live / "inbox" / f"{query}-{epoch}")
 
     def write(self, task: int, batches: Iterator[pa.RecordBatch]) -> str | None:
-        """Write the batches of a task; return the file's name, None if there are no batches."""
+        """Write a task's batches to a file; return its name, or None if there are no batches."""
         first = next(batches, None)
         if first is None:
             return None
@@ -48,7 +49,7 @@ class Inbox:
         return name
 
     def read(self, names: Iterable[str]) -> pa.Table | None:
-        """Read the rows of files, in the order of their tasks; None if there are no files."""
+        """Read the rows of the named files, ordered by task. Return None if no file is named."""
         tables = []
         for name in sorted(names):
             with pa.memory_map(str(self.path / name)) as file, pa.ipc.open_file(file) as rows:
@@ -56,5 +57,5 @@ class Inbox:
         return pa.concat_tables(tables) if tables else None
 
     def clear(self) -> None:
-        """Remove the files of this epoch, and of failed epochs before it."""
+        """Remove the files of this epoch and of all earlier epochs that failed."""
         shutil.rmtree(self.path.parent, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The plan of a stream into a root, checked against the root's versions and its stream."""
+"""The plan of a stream, checked against the root's versions and the root's earlier stream."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def plan_stream(
     publish_every: int,
     query: str = "",
 ) -> Versions:
-    """Plan the versions of a stream; nothing is written.
+    """Check the arguments of a stream, and return the `Versions` that it will publish.
 
-    ``query`` is empty while the id is unknown. The errors are those of :func:`stream_into`.
+    This function writes nothing. ``query`` is the id of the query, or empty if the id is not known
+    yet. The exceptions are those of :func:`stream_into`.
     """
     layout = LiveLayout.of(root.path)
     newest = root.newest()

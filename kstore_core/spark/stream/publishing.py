@@ -1,7 +1,8 @@
-"""Publishes a live shard in a version, and starts a live shard from a version.
+"""Functions that publish a live shard in a version, or start a live shard from a version.
 
-The engine copies an open database as of its last commit. It links RocksDB tables, which never
-change. A file that the version before has already keeps its hash.
+To publish, the engine copies an open database as it was at its last commit. RocksDB's table files
+never change, so the engine only makes hard links to them. If the previous version has the same
+file, the file's hash is taken from that version.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ _JOB = re.compile(r"stream-(.+)-([0-9]+)")
 
 
 def job_of(query: str, epoch: int) -> str:
-    """Return the name of the job that publishes an epoch."""
+    """Return the name of the job that publishes an epoch of a query."""
     return f"stream-{query}-{epoch}"
 
 
 def epoch_of(query: str, job: str) -> int | None:
-    """Return the epoch that a job of this query published; None for a job of another writer."""
+    """Return the epoch that a job published, or None if the job is not one of this query."""
     match = _JOB.fullmatch(job)
     return int(match[2]) if match and match[1] == query else None
 
@@ -43,7 +44,10 @@ def is_job_of(query: str, path: str) -> bool:
 
 
 def begin_from(root: Root, base: Shard, path: Path) -> None:
-    """Copy a published shard to an empty directory, unless another attempt was faster."""
+    """Copy the published shard ``base`` to the empty directory ``path``.
+
+    If another attempt of the task has filled the directory already, leave it unchanged.
+    """
     scratch = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
     try:
         with root.local_shard(base) as published:
@@ -57,13 +61,14 @@ def begin_from(root: Root, base: Shard, path: Path) -> None:
 
 
 def publish_shard(root: Root, job: str, state: StateDirectory, done: Shard, before: Shard) -> Shard:
-    """Copy an open, committed shard into an attempt of a job; return it with its path and files.
+    """Copy an open shard to the files of a job, and return ``done`` with the copy's path and files.
 
-    ``before`` is the shard of the newest version. A FileNotFoundError if the job was discarded.
+    All rows of the shard must be committed. ``before`` is the same shard in the newest version.
+    Raises FileNotFoundError if the job was discarded.
     """
     name = state.path.name
     attempt = root.path / root.attempts(job) / f"{done.shard}-{uuid.uuid4().hex[:12]}"
-    attempt.mkdir()  # not its parents: a discarded job stays discarded
+    attempt.mkdir()  # without parents, so that a discarded job is not made again
     place = attempt / name
     state.checkpoint(place)
     older = None if before.path is None else root.path / before.path

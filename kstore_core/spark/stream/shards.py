@@ -1,7 +1,8 @@
-"""Tasks of a stream: each applies, commits, copies and reports an epoch's rows of one shard.
+"""Tasks of a stream: a task applies, commits, copies and reports one shard's rows of an epoch.
 
-Tasks run on the workers, in the Spark partition of the shard's number. A process may die after each
-step; docs/streaming.md lists the state after each step, and the actions of the next attempt.
+Tasks run on the workers. The number of the Spark partition is the number of the shard. A process
+may die after each step; docs/streaming.md lists the state after each step, and what the next
+attempt does.
 """
 
 from __future__ import annotations
@@ -38,18 +39,21 @@ if TYPE_CHECKING:
 __all__ = ["EpochTask", "message_schema"]
 
 _COUNTS = "counts"
-_LOCK_TIMEOUT_S = 60.0  # the worker of a killed attempt may need it to end
+_LOCK_TIMEOUT_S = 60.0  # the worker of a killed attempt may need this time to end
 
 
 def message_schema(spec: StoreSpec, *, emits: bool) -> pa.Schema:
-    """Return the columns of :meth:`EpochTask.run`: a message, or a row of output."""
+    """Return the columns of the rows of :meth:`EpochTask.run`.
+
+    A row has either a message or, if the task emits, the columns of the output.
+    """
     fields = [pa.field("message", pa.string())]
     return pa.schema(fields + (list(changes_schema(spec)) if emits else []))
 
 
 @dataclass(frozen=True, slots=True)
 class EpochTask:
-    """An epoch as its tasks receive it; ``mapInArrow`` runs :meth:`run`."""
+    """The data about an epoch that each task receives; ``mapInArrow`` calls :meth:`run`."""
 
     root: Root
     spec: StoreSpec
@@ -58,10 +62,12 @@ class EpochTask:
     query: str
     epoch: int
     version: tuple[Shard, ...]  # the shards of the newest version
-    job: str | None = None  # publishes the epoch; None if no version is due
-    unpublished: frozenset[int] | None = frozenset()  # changed since the version; None: unknown
+    job: str | None = None  # the job that publishes the epoch; None if no version is due
+    unpublished: frozenset[int] | None = (
+        frozenset()
+    )  # shards changed since the version; None if unknown
     emits: bool = False
-    partition_time: bool = False  # advances stream time
+    partition_time: bool = False  # if true, the header advances stream time
     step: StepHook = no_step
 
     @classmethod
@@ -75,7 +81,7 @@ class EpochTask:
         partition_time: bool = False,
         step: StepHook = no_step,
     ) -> EpochTask:
-        """Return the task of an epoch of a stream."""
+        """Return the task for an epoch of the stream that writes ``versions``."""
         stream, unpublished = versions.stream, versions.unpublished
         return cls(
             versions.root,
@@ -93,7 +99,7 @@ class EpochTask:
         )
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Apply the epoch to the shard of this task; yield a message, then the output."""
+        """Apply the epoch to the shard of this task; yield a message, and then the output."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -117,10 +123,11 @@ class EpochTask:
             yield from output.add_column(0, schema.field("message"), nothing).to_batches()
 
     def apply(self, shard: int, log: ShardLog | None) -> tuple[Shard | None, pa.Table | None]:
-        """Bring a shard to this epoch, and copy it if a version is due.
+        """Apply this epoch to a shard, unless the shard contains it, and copy the shard if due.
 
-        ``log`` has all records of the shard in the epoch. Returns the shard, with a path if it was
-        copied, and the output if the task emits. Without records and a due copy, both are None.
+        ``log`` has all records of the epoch for this shard; None means that there are none. Returns
+        the shard and the output. The shard has a path if it was copied. The output is None if the
+        task does not emit. Both are None if there are no records and no copy is due.
         """
         if log is None and not self._copies(shard):
             return None, None
@@ -131,9 +138,10 @@ class EpochTask:
             contained = last_epoch(state, self.query)
             if contained is not None and contained > self.epoch:
                 raise StateError(
-                    f"{state.path} contains epoch {contained} of the stream {self.query}, and "
-                    f"Spark runs epoch {self.epoch}: the checkpoint is older than the store. Use "
-                    f"the newest checkpoint; or remove {state.path.parent} and start with a new one"
+                    f"{state.path} contains epoch {contained} of the stream {self.query}, but "
+                    f"Spark runs epoch {self.epoch}, so the checkpoint is older than the store. "
+                    "Use the newest checkpoint; or remove "
+                    f"{state.path.parent} and start with a new checkpoint"
                 )
             self.step("opened", shard)
             if log is not None and contained != self.epoch:
@@ -146,14 +154,14 @@ class EpochTask:
             return done, output
 
     def check(self, shard: int, log: ShardLog) -> None:
-        """Refuse records that do not fit the store, or that belong to another shard."""
+        """Raise an exception if a record does not fit the store or belongs to another shard."""
         log.check(shard, self.partitions)
         log.check_decodable(self.spec)
         if self.partition_time:
             header_times(log.headers, len(log))
 
     def _copies(self, shard: int) -> bool:
-        """Return True if a version is due and a shard without rows has unpublished changes."""
+        """Return True if a version is due and the shard has changes that are not published."""
         if self.job is None or (self.unpublished is not None and shard not in self.unpublished):
             return False
         return any(self._path(shard).iterdir())
@@ -165,7 +173,7 @@ class EpochTask:
         return path
 
     def _opened(self, shard: int) -> StateDirectory:
-        """Open the live shard; a new shard starts from the newest version."""
+        """Open the live shard. A new shard starts as a copy of the shard in the newest version."""
         from kstore_core import open_state
 
         path = self._path(shard)
@@ -200,7 +208,7 @@ class EpochTask:
         self.step("committed", shard)
 
     def _committed(self, state: StateDirectory, shard: int) -> Shard:
-        """Return the shard as of its last commit."""
+        """Return the description of the shard at its last commit."""
         base = self.version[shard]
         note = state.notes(self.spec.name).get(_COUNTS)
         counts = json.loads(note) if note else {"rows": base.rows, "stream_time": base.stream_time}
@@ -212,7 +220,7 @@ class EpochTask:
 
 def _lost(path: Path) -> StateError:
     return StateError(
-        f"the live state {path} of a shard is missing, and so is all that the stream wrote after "
-        f"the newest version. Remove {path.parent} and start the stream with a new checkpoint: it "
-        "continues from that version"
+        f"the live state {path} of a shard is missing, so everything that the stream wrote to this "
+        f"shard after the newest version is lost. Remove {path.parent} and start the stream with a "
+        "new checkpoint; the stream then continues from the newest version"
     )

@@ -1,4 +1,4 @@
-"""The hook after each step of an epoch; tests kill a process in it."""
+"""The function that is called after each step of an epoch. Tests kill the process in it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 __all__ = ["StepHook", "no_step"]
 
 StepHook = Callable[[str, "int | None"], None]
-"""Called with a step's name and its shard; None for a step of the driver."""
+"""A function of a step's name and the step's shard. The shard is None for a step of the driver."""
 
 
 def no_step(name: str, shard: int | None) -> None:
-    """Ignore a step."""
+    """Do nothing after a step."""

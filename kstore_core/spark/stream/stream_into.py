@@ -1,4 +1,4 @@
-"""stream_into: a streaming changelog DataFrame into the shards of a store, each record once."""
+"""`stream_into`: writes a streaming changelog into the shards of a store, each record once."""
 
 from __future__ import annotations
 
@@ -37,40 +37,43 @@ def stream_into(
 ) -> StreamingQuery:
     """Write a stream of changelog records into a partitioned store, each exactly once.
 
-    Each micro-batch is an epoch. Its records are applied to the live shards, below
-    ``<root>/live``. One commit has the records, the number of the epoch and the offsets of the
-    records: a shard skips an epoch that it contains. Then the epoch is published as a version.
-    `read_store` and `temporal_join` see a version whole or not at all.
+    Each micro-batch is an epoch. The stream first applies the epoch's records to the live shards in
+    ``<root>/live``. One commit of a shard contains the records, their offsets, and the number of
+    the epoch, so a shard can skip an epoch that it contains already. The stream then publishes the
+    epoch as a version. `read_store` and `temporal_join` see either all of a version or none of it.
 
-    The live shards are on one machine: every worker must see the root as a local directory.
+    The live shards are on one machine, so every worker must see the root as a local directory.
 
     Parameters
     ----------
     df : DataFrame
-        A stream with the columns that :func:`write_store` takes.
+        A streaming DataFrame with the columns that :func:`write_store` takes.
     root : path
-        The root of the store. If it has versions, the stream continues from the newest.
+        The root of the store. If the root has versions, the stream continues from the newest.
     checkpoint : path
-        The checkpoint of the Spark query. A root belongs to one checkpoint.
+        The directory of the query's checkpoint. A root belongs to one checkpoint.
     emit : callable, optional
-        Called as ``emit(changes, epoch)`` after each epoch. ``changes`` is a DataFrame with one
-        row for each key in the epoch's records: the key's record after the epoch. It has the
-        columns of `read_store` without ``valid_to``. If the store has no record of the key, all
-        columns but the key are null. A replayed epoch calls ``emit`` again with the same rows, so
-        ``emit`` must be idempotent, for instance by writing under the epoch's number.
+        A function that is called as ``emit(changes, epoch)`` after each epoch. ``changes`` is a
+        DataFrame with one row for each key that the epoch's records contain. The row is the key's
+        record in the store after the epoch; its columns are those of `read_store` without
+        ``valid_to``. If the store has no record of the key, all columns but the key are null. If
+        Spark replays an epoch, ``emit`` is called again with the same rows. So ``emit`` must be
+        idempotent; for instance, it can write to a place that is named by the epoch's number.
     spec : StoreSpec, optional
         The store's description; required if the root has no version.
     partitions : int, optional
         The number of shards; required if the root has no version.
     partition_by : {"partition", "key"}, optional
-        As in :func:`write_store`.
+        How records are assigned to shards; see :func:`write_store`.
     engine : str, optional
-        The storage engine of the shards; by default that of the newest version, or RocksDB.
+        The storage engine of the shards. The default is the engine of the newest version, or
+        RocksDB for a new root.
     publish_every : int
-        The number of epochs from one version to the next. A version has all epochs up to its own.
+        The number of epochs after which a version is published. A version contains all epochs
+        that precede its publication.
     partition_time : bool
-        True: stream time, which decides whether a record is late, also follows the header
-        ``partition-time``; see :func:`with_partition_time`.
+        If true, the header ``partition-time`` of a record also advances stream time, which decides
+        whether a record is late; see :func:`with_partition_time`.
     trigger : mapping, optional
         The arguments of ``DataStreamWriter.trigger``, such as ``{"availableNow": True}``.
     name : str, optional
@@ -79,11 +82,13 @@ def stream_into(
     Returns
     -------
     StreamingQuery
+        The running query.
 
     Raises
     ------
     SpecError
-        The columns do not fit, the root has another store, or ``spec`` is required.
+        ``df`` is not a stream, or its columns do not fit the store; the root has another store; or
+        ``spec`` or ``partitions`` is missing for a new root.
     StateError
         Another stream writes to the root, or the root belongs to another checkpoint.
     UnsupportedError
@@ -94,7 +99,7 @@ def stream_into(
     if not df.isStreaming:
         raise SpecError("stream_into takes a streaming DataFrame; write_store takes a batch")
     if isinstance(publish_every, bool) or not isinstance(publish_every, int) or publish_every < 1:
-        raise SpecError(f"publish_every={publish_every!r} is not an int from 1 on")
+        raise SpecError(f"publish_every={publish_every!r} must be an int of 1 or more")
     versions = plan_stream(
         Root.at(root),
         spec,

@@ -1,4 +1,4 @@
-"""The versions of a streamed root: their last epochs, and the publication of the next version."""
+"""The published versions of a root that a stream writes, and the job that publishes the next."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ __all__ = ["Versions"]
 
 @dataclass(slots=True)
 class Versions:
-    """The versions of a root of one stream."""
+    """The versions of a root that belongs to one stream."""
 
     root: Root
     spec: StoreSpec
     stream: StreamBinding
-    publish_every: int  # epochs from one version to the next
+    publish_every: int  # a version is published after this number of epochs
     newest: Manifest | None
     unpublished: set[int] | None = field(default=None, init=False)
-    """The shards that have changed since ``newest``; None if unknown."""
+    """The shards that have changed since the version ``newest``; None if unknown."""
 
     @property
     def shards(self) -> tuple[Shard, ...]:
-        """The shards of the newest version."""
+        """The shards of the newest version; empty shards if there is no version."""
         if self.newest is None:
             return tuple(map(Shard, range(self.stream.partitions)))
         return self.newest.shards
 
     @property
     def published(self) -> int:
-        """The last epoch in the newest version; -1 for none."""
+        """The epoch that published the newest version; -1 if no epoch of this stream did."""
         found = None if self.newest is None else epoch_of(self.stream.query, self.newest.job)
         return -1 if found is None else found
 
     def begin(self, epoch: int) -> WriteJob | None:
-        """Begin the job that publishes this epoch; None if no version is due.
+        """Begin and return the job that publishes this epoch, or None if no version is due.
 
-        A StateError if the newest version has a later epoch.
+        Raises StateError if the newest version contains a later epoch.
         """
         if epoch < self.published:
             assert self.newest is not None
             raise StateError(
                 f"version {self.newest.version} of {self.root} contains epoch {self.published} of "
-                f"the stream {self.stream.query}, and Spark runs epoch {epoch}: the checkpoint is "
-                "older than the store. Use the newest checkpoint, or another root"
+                f"the stream {self.stream.query}, but Spark runs epoch {epoch}, so the checkpoint "
+                "is older than the store. Use the newest checkpoint, or another root"
             )
         if self.unpublished is None and self.published == epoch - 1:
             self.unpublished = set()
@@ -74,10 +74,11 @@ class Versions:
         return job
 
     def finish(self, epoch: int, job: WriteJob | None, reported: Iterable[Shard]) -> None:
-        """Publish the shards that tasks reported, if :meth:`begin` returned a job.
+        """Publish the shards that the tasks reported, if :meth:`begin` returned a job.
 
-        A CommitConflictError if another writer has published in the meantime; a StateError if the
-        job's files were removed: tasks stop copying, so the next version would lack their changes.
+        Raises CommitConflictError if another writer has published a version since `begin`. Raises
+        StateError if the job's files were removed: tasks then copied no shards, so a version would
+        lack the changes of the epoch.
         """
         done = {shard.shard: shard for shard in reported}
         if job is not None:

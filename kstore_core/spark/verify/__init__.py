@@ -1,1 +1,1 @@
-"""verify_root: verification of a root's files and shards."""
+"""The verification of the files and the shards of a root."""

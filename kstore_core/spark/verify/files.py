@@ -1,7 +1,7 @@
-"""The check of a root's files against the sizes and hashes in its manifests.
+"""The comparison of a root's files with the sizes and hashes in its manifests.
 
-Published files never change. Only a vacuum removes files, and it removes the manifests first. So a
-missing file is a fault if a manifest names it.
+Published files never change. Only a vacuum removes files, and it removes the manifests of a version
+before the files of the version. So a file that a manifest names and that is missing is a fault.
 """
 
 from __future__ import annotations
@@ -31,28 +31,47 @@ __all__ = ["CheckedFiles", "check_files"]
 _AT_ONCE = 4
 _READS = 3
 _BETWEEN_READS_S = 0.2
-"""Without hard links a manifest is written in place: a later read returns all of it."""
+"""The pause before a manifest that cannot be read is read again.
+
+On a file system without hard links, a manifest is written in place. A reader may then see an
+incomplete manifest, and a later read returns the complete manifest.
+"""
 
 _RESTORE = (
-    "restore it from a copy of the root, read another version with version=, or write the store "
-    "again with mode='overwrite'"
+    "restore the file from a copy of the root, read another version with version=, or write the "
+    "store again with mode='overwrite'"
 )
-_FORBIDDEN = "read it as a user with permission, or chown or chmod it"
+_FORBIDDEN = (
+    "verify as a user with permission to read the file, or permit this user to read it with chown "
+    "or chmod"
+)
 
 
 @dataclass(slots=True)
 class CheckedFiles:
-    """The result of a check of files."""
+    """The result of a check of files.
 
-    newest: Manifest | None = None  # that can be read
+    Attributes
+    ----------
+    newest : Manifest, optional
+        The newest manifest that can be read, or None if no manifest can be read.
+    findings : list of Finding
+        The findings.
+    damaged : set of int
+        The shards of the newest version with a file that is unreadable or differs from the
+        manifest.
+    files : int
+        The number of files that the manifests name.
+    """
+
+    newest: Manifest | None = None
     findings: list[Finding] = field(default_factory=list)
     damaged: set[int] = field(default_factory=set)
-    """Shards of the newest version with a file that is unreadable or differs from the manifest."""
-    files: int = 0  # that the manifests name
+    files: int = 0
 
 
 class _Use(NamedTuple):
-    """A file as a version names it."""
+    """The entry of a file in the manifest of one version."""
 
     version: int
     shard: int
@@ -72,16 +91,17 @@ def check_files(
     at_most: int = 0,
     progress: Callable[[int, int], object] | None = None,
 ) -> CheckedFiles:
-    """Compare every file with every manifest that names it; nothing is changed.
+    """Compare every file with every manifest that names the file. Nothing is changed.
 
-    ``contents`` compares SHA-256s, with one read of each file; else only sizes. ``at_most`` limits
-    the findings of a kind for each shard; 0 is all. ``progress`` is called with the number of files
-    read so far and the number of all files. The errors are those of
-    :func:`~kstore_core.spark.verify_root`.
+    If ``contents`` is true, read each file once and compare its SHA-256; otherwise compare only
+    the sizes. ``at_most`` limits the number of findings of each kind for each shard; there is no
+    limit if it is 0. ``progress`` is called with the number of files read so far, and the number
+    of all files. The errors are those of :func:`~kstore_core.spark.verify_root`.
     """
     checked = CheckedFiles()
     findings = Findings(checked.findings.append, at_most)
-    # Attempts first: a file older than the manifests is in one of them, or is a leftover.
+    # List the attempts before the manifests. A listed file that no manifest names then belongs to
+    # no version, because all files of a version are older than its manifest.
     listed = root.storage.files(ATTEMPTS)
     manifests, unread = _manifests(root)
     for version, fault in unread.items():
@@ -93,7 +113,8 @@ def check_files(
     faults = dict(_faults(root, uses, entries, checked, contents=contents, progress=progress))
     there = {*root.versions()} if faults else set()
     for place, fault in sorted(faults.items()):
-        current = [use for use in uses[place] if use.version in there]  # not removed by a vacuum
+        # A vacuum may have removed a version, with its files, since the manifests were read.
+        current = [use for use in uses[place] if use.version in there]
         if current:
             findings.add(_of_file(checked, place, current, fault, manifests))
     for finding in unnamed(root, listed, manifests, sure=not unread):
@@ -105,10 +126,10 @@ def check_files(
 
 
 def _manifests(root: Root) -> tuple[dict[int, Manifest], dict[int, _Fault]]:
-    """Return the manifests that can be read, and the faults of the others."""
+    """Return the manifests that can be read, and the faults of the manifests that cannot."""
     versions = root.versions()
     if not versions:
-        root.load()  # raises, and names what is missing
+        root.load()  # This raises an error that names what is missing.
     found: dict[int, Manifest] = {}
     unread: dict[int, _Fault] = {}
     for version in versions:
@@ -118,7 +139,7 @@ def _manifests(root: Root) -> tuple[dict[int, Manifest], dict[int, _Fault]]:
             unread[version] = _Fault("corrupt", "manifest", str(error))
         except StorageUnavailableError as error:
             unread[version] = _unavailable(root, error)
-        except StateError as error:  # written by a newer kstore, or removed since
+        except StateError as error:  # A newer kstore wrote the manifest, or a vacuum removed it.
             unread[version] = _Fault("finding", "manifest", str(error))
     if unread:
         there = {*root.versions()}
@@ -142,13 +163,13 @@ def _of_manifest(root: Root, version: int, fault: _Fault) -> Finding:
     remedies = {
         "corrupt": f"restore {MANIFESTS}/{version}.json from a copy of the root, or read another "
         "version with version=",
-        "finding": _FORBIDDEN if fault.what == "forbidden" else "read it with a newer kstore",
+        "finding": _FORBIDDEN if fault.what == "forbidden" else "verify it with a newer kstore",
     }
     return Finding(fault.severity, fault.what, why, Place(""), remedies[fault.severity])
 
 
 def _uses(manifests: Iterable[Manifest]) -> dict[str, list[_Use]]:
-    """Return the versions that name each place."""
+    """Return for each path the manifest entries that name it."""
     uses: dict[str, list[_Use]] = defaultdict(list)
     for manifest in manifests:
         for shard in manifest.shards:
@@ -166,7 +187,10 @@ def _faults(
     contents: bool,
     progress: Callable[[int, int], object] | None,
 ) -> Iterator[tuple[str, _Fault]]:
-    """Yield the files that differ from the manifests; each file is read once."""
+    """Yield the paths and faults of the files that differ from the manifests.
+
+    A file that has several names by hard links is read only once.
+    """
     names_of: dict[object, list[str]] = defaultdict(list)
     for place in uses:
         entry = entries.get(place)
@@ -181,7 +205,7 @@ def _faults(
         except FileNotFoundError:
             return _Fault("corrupt", "file", "is missing")
         except NotADirectoryError:
-            return _Fault("corrupt", "file", "is missing: its directory is a file")
+            return _Fault("corrupt", "file", "is missing, because its directory is a file")
         except (CorruptionError, InconsistentStateError) as error:
             return _Fault("corrupt", "file", f"cannot be used: {error}")
         except StorageUnavailableError as error:
@@ -194,7 +218,7 @@ def _faults(
                 fault = found if isinstance(found, _Fault) else _compared(uses[place], *found)
                 if fault is not None:
                     if not isinstance(found, _Fault) and found in meant:
-                        other = f"{fault.why}. It has the content of {meant[found]}"
+                        other = f"{fault.why}. The file has the content of {meant[found]}"
                         fault = fault._replace(why=other)
                     yield place, fault
             if progress is not None:
@@ -213,7 +237,10 @@ def _compared(uses: list[_Use], size: int, sha256: str | None) -> _Fault | None:
 
 
 def _unavailable(root: Root, error: StorageUnavailableError) -> _Fault:
-    """Return the fault of an unreadable local file; an object store's error is raised again."""
+    """Return the fault of a local file that cannot be read.
+
+    If the root is on an object store, raise ``error``, because the store does not answer.
+    """
     if root.storage.path is None:
         raise error
     if isinstance(error.__cause__, PermissionError):
@@ -239,8 +266,8 @@ def _of_file(
     remedy = _FORBIDDEN if fault.what == "forbidden" else _RESTORE
     if fault.severity == "corrupt" and newest not in versions:
         remedy = (
-            "the newest version does not need it: restore it from a copy of the root, or remove "
-            "old versions with kstore_core.spark.vacuum(root, keep_versions=…)"
+            "the newest version does not need this file; restore the file from a copy of the root, "
+            "or remove old versions with kstore_core.spark.vacuum(root, keep_versions=…)"
         )
     store = str(manifests[versions[-1]].spec["name"])
     return Finding(fault.severity, fault.what, why, Place(store, shard=shard), remedy)

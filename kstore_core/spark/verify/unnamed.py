@@ -1,4 +1,4 @@
-"""Files in a root that no manifest names: leftovers of jobs, and foreign files."""
+"""The files of a root that no manifest names, which are leftovers of jobs, and foreign files."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ __all__ = ["unnamed"]
 def unnamed(
     root: Root, listed: Sequence[Entry], manifests: Mapping[int, Manifest], *, sure: bool
 ) -> Iterator[Finding]:
-    """Find the files of no version.
+    """Yield findings about the files that belong to no version.
 
-    ``listed`` are the files of all attempts before the read of the manifests. ``sure`` is True if
-    all manifests could be read.
+    ``listed`` contains the files of all attempts, which must be listed before the manifests are
+    read. ``sure`` must be True if all manifests could be read, and False otherwise.
     """
     named = {place for manifest in manifests.values() for place in manifest.places()}
     yield from _around(root, named)
     if not sure:
-        yield _note("the files of no version are unknown: a manifest cannot be read")
+        yield _note("files of no version cannot be found, because a manifest cannot be read")
         return
     loose = [entry for entry in listed if entry.name not in named]
     if not loose:
         return
-    there = {entry.name for entry in root.storage.files(ATTEMPTS)}  # a vacuum may be running
+    # A vacuum may be running, so list the files again, and ignore the files that it removed.
+    there = {entry.name for entry in root.storage.files(ATTEMPTS)}
     owners = _owners(manifests)
     of_job: dict[str, list[Entry]] = defaultdict(list)
     for entry in loose:
         if entry.name not in there:
             continue
-        # A vacuum removes single objects of an attempt that a version needs, but no single files.
+        # On an object store, a vacuum removes single objects of an attempt that a version needs.
+        # On a local root it does not remove single files, so such a file is a finding.
         owner = owners.get(_attempt(entry.name)) if root.storage.path is not None else None
         if owner is None:
             of_job["/".join(entry.name.split("/")[:2])].append(entry)
@@ -48,26 +50,26 @@ def unnamed(
     for job, left in sorted(of_job.items()):
         size = sum(entry.bytes for entry in left)
         yield _note(
-            f"{root}/{job} has {len(left)} files of no version, {size} bytes: a job that is "
-            "running or has failed wrote them, and kstore_core.spark.vacuum removes them after its "
+            f"{root}/{job} has {len(left)} files of no version, {size} bytes in total. A job that "
+            "is running or has failed wrote them; kstore_core.spark.vacuum removes them after its "
             "grace time"
         )
 
 
 def _around(root: Root, named: set[str]) -> Iterator[Finding]:
-    """Entries that are neither manifests nor attempts."""
+    """Yield findings about the entries of a root that are neither manifests nor attempts."""
     manifests = {f"{version}.json" for version in root.versions()}
     for name in root.storage.names(MANIFESTS):
         if name not in manifests:
-            yield _note(f"{root}/{MANIFESTS}/{name} is not a manifest, and is not read")
+            yield _note(f"{root}/{MANIFESTS}/{name} is not a manifest; kstore does not read it")
     known = {MANIFESTS, ATTEMPTS, LIVE, *(place.partition("/")[0] for place in named)}
     for name in root.storage.names(""):
         if name not in known:
-            yield _note(f"{root}/{name} belongs to no version, and is not read")
+            yield _note(f"{root}/{name} belongs to no version; kstore does not read it")
 
 
 def _owners(manifests: Mapping[int, Manifest]) -> dict[str, tuple[str, int]]:
-    """Return the attempts that have files of a version, with their stores and shards."""
+    """Return the store and the shard of each attempt that has files of a version."""
     return {
         _attempt(shard.place_of(file)): (str(manifest.spec["name"]), shard.shard)
         for manifest in manifests.values()
@@ -84,9 +86,9 @@ def _beside(severity: Severity, why: str, store: str, shard: int) -> Finding:
     return Finding(
         severity,
         "unknown file",
-        f"{why}; it is beside files of a version, where an engine may read it",
+        f"{why}, but its directory has files of a version, so an engine may read it",
         Place(store, shard=shard),
-        "move it out of the root, and verify again",
+        "move the file out of the root, and verify again",
     )
 
 

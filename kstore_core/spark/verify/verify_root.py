@@ -1,4 +1,4 @@
-"""The verification of a root: its files by its manifests, then the newest shards."""
+"""The verification of a root, which checks its files and the shards of its newest version."""
 
 from __future__ import annotations
 
@@ -37,33 +37,40 @@ def verify_root(
     told: Listener | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> Verified:
-    """Compare the files of all versions with their manifests, and read the newest shards.
+    """Compare the files of all versions with the manifests, and verify the newest version's shards.
 
-    A version that is published or removed in the meantime is not a fault.
+    Nothing is changed. Versions may be published and removed at the same time; that is not a
+    finding.
 
     Parameters
     ----------
     root : path or address
-    store, spec, engine, changelog, compare, at_most, progress
-        As in :func:`kstore_core.maintenance.verify.verify`; the default engine is the manifest's.
+        The root of the store.
+    store, spec, changelog, compare, at_most, progress
+        The arguments of :func:`kstore_core.maintenance.verify.verify` for each shard.
     storage_options : mapping, optional
-        Options of an object store, whose shards are read from copies on this machine.
+        Options of an object store. Its shards are verified in copies on this machine.
+    engine : str, optional
+        The name of the engine; the engine in the manifest if None.
     told : callable, optional
-        Called with the root's name or a shard's directory, and its findings.
+        A callback for each result. It is called with the name of the root and the findings about
+        its files, and then with the directory and the findings of each shard.
 
     Returns
     -------
     Verified
-        A shard with a file that differs from the manifest is not opened.
+        All findings. A shard with a file that differs from the manifest is not opened, so it has
+        only findings about its files.
 
     Raises
     ------
     StateError
-        There is no version, or each version is removed during its read.
+        The root has no version, or vacuums removed the newest version during each attempt to read
+        it.
     CorruptionError
-        The directory of the manifests, or of all attempts, is a symbolic link.
+        The directory of the manifests, or the directory of all attempts, is a symbolic link.
     UnsupportedError, SpecError, StorageUnavailableError
-        As in :func:`kstore_core.spark.write_store`.
+        The root cannot be used, as in :func:`kstore_core.spark.write_store`.
     """
     from kstore_core.maintenance.verify import Progress, verify
 
@@ -72,9 +79,9 @@ def verify_root(
     def read(path: Path, manifest: Manifest) -> Verified:
         if changelog is not None and path.name.rpartition("_")[0] != "0":
             raise UnsupportedError(
-                f"shards of {at} are read from copies, whose names do not contain the partition of "
-                "a changelog; verify them without the changelog, or verify a root that was written "
-                "on a local disk"
+                f"shards of {at} are verified in copies, whose names do not contain the partition "
+                "of the changelog. Verify the root without the changelog, or verify a root that "
+                "was written on a local disk"
             )
         return verify(
             path,
@@ -101,10 +108,11 @@ def examine_root(
     changelog: str | os.PathLike[str] | None = None,
     told: Listener | None = None,
 ) -> Verified:
-    """Examine a local root and its newest shards quickly; nothing is changed.
+    """Examine a local root and the shards of its newest version quickly. Nothing is changed.
 
-    Only the sizes of files are compared, and no rows are read. Arguments and errors are those of
-    :func:`verify_root`; ``changelog`` is as for :func:`kstore_core.maintenance.doctor.examine`.
+    The function compares only the sizes of files, and reads no rows. The arguments and errors are
+    those of :func:`verify_root`, but ``changelog`` is the argument of
+    :func:`kstore_core.maintenance.doctor.examine`.
     """
     from kstore_core.maintenance.doctor import examine
 
@@ -123,7 +131,10 @@ def _check(
     at_most: int,
     progress: Callable[[int, int], object] | None = None,
 ) -> Verified:
-    """Check the files, then the shards of the newest version; retry if a vacuum removes it."""
+    """Check the files, and call ``look`` for each shard of the newest version.
+
+    Try again if a vacuum removes that version during the check.
+    """
     from kstore_core.maintenance.verify import Counts, Verified
     from kstore_core.spark.verify.files import check_files
 
@@ -138,7 +149,7 @@ def _check(
             if shard.path is None or shard.shard in files.damaged:
                 continue
             if not contents and not (shard.in_one_place and root.storage.path is not None):
-                continue  # no directory to examine
+                continue  # The files of the shard are not in one local directory.
             seen = _seen(root, files.newest, shard, look)
             if seen is None:
                 break
@@ -150,15 +161,16 @@ def _check(
         else:
             return found
     raise StateError(
-        f"{root} changed during {_TRIES} reads: a vacuum removed the newest version each time. "
-        "Verify it again while fewer versions are written, or pass a greater grace_s to vacuum"
+        f"{root} could not be verified: {_TRIES} times, a job wrote a newer version, and a vacuum "
+        "removed the version that was being read. Verify the root again while fewer versions are "
+        "written, or pass a greater grace_s to vacuum"
     )
 
 
 def _seen(
     root: Root, manifest: Manifest, shard: Shard, look: Callable[[Path, Manifest], Verified]
 ) -> tuple[str, Verified] | None:
-    """Return a shard's directory and findings; None if a vacuum has removed the version."""
+    """Return the directory and the findings of a shard, or None if a vacuum removed the version."""
     try:
         with root.local_shard(shard) as path:
             found = look(path, manifest)
@@ -173,8 +185,13 @@ def _seen(
 
 
 def _of_shard(finding: Finding, shard: int) -> Finding:
-    """Add the shard to a finding; the remedy leaves the version, which never changes."""
+    """Add the number of the shard to a finding, and replace a remedy that would change the shard.
+
+    A published version never changes, so its damage cannot be repaired in place.
+    """
     remedy = finding.remedy
     if finding.severity == "corrupt" or finding.what == "two formats":
-        remedy = "read another version with version=, or write it again with mode='overwrite'"
+        remedy = (
+            "read another version with version=, or write the store again with mode='overwrite'"
+        )
     return replace(finding, place=replace(finding.place, shard=shard), remedy=remedy)

@@ -1,1 +1,1 @@
-"""write_store: a changelog DataFrame as a new version of a partitioned store."""
+"""The write of a changelog DataFrame as a new version of a partitioned store."""

@@ -1,8 +1,9 @@
-"""The driver's side of a write: checks, publication and cleanup.
+"""The checks, the publication and the cleanup of a write, which run on the driver.
 
-A job begins, its tasks upload, the job is closed, and one manifest is published. One of two
-concurrent jobs publishes. Only :func:`vacuum` removes a closed job: a manifest may refer to it. A
-publication may have succeeded although its answer was lost.
+After the tasks of a job have uploaded their shards, the driver closes the job and publishes one
+manifest. Of two concurrent jobs only one can publish. If the answer to a publication was lost, the
+publication may have succeeded, and the manifest may refer to the uploads. So only :func:`vacuum`
+removes the uploads of a closed job.
 """
 
 from __future__ import annotations
@@ -29,16 +30,36 @@ __all__ = ["WriteJob", "check_same_store"]
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
-    """A write of a version of a store; tasks receive a copy."""
+    """The write of one version of a store.
+
+    Attributes
+    ----------
+    root : Root
+        The root to write to.
+    spec : StoreSpec
+        The spec of the store.
+    engine : str
+        The name of the engine of the shards.
+    partitions : int
+        The number of shards.
+    mode : str
+        ``"append"`` to continue the newest version, or ``"overwrite"``.
+    version : int
+        The number of the version to publish.
+    parents : mapping
+        The published shards that the version continues, by number.
+    job : str
+        The name of the job, whose uploads are in ``attempts/<job>``.
+    """
 
     root: Root
     spec: StoreSpec
     engine: str
     partitions: int
     mode: Literal["append", "overwrite"]
-    version: int = 1  # to publish
-    parents: Mapping[int, Shard] = field(default_factory=dict)  # that the version continues
-    job: str = field(default_factory=lambda: uuid.uuid4().hex)  # uploads are in attempts/<job>
+    version: int = 1
+    parents: Mapping[int, Shard] = field(default_factory=dict)
+    job: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @classmethod
     def plan(
@@ -51,9 +72,10 @@ class WriteJob:
         partitions: int,
         mode: Literal["append", "overwrite"],
     ) -> WriteJob:
-        """Plan a job that continues the newest version, if there is one; nothing is written.
+        """Check the arguments of a write, and return its job. Nothing is written.
 
-        The errors are those of :func:`write_store`; a StateError also if a stream writes to the
+        ``newest`` is the manifest of the newest version, or None if the root has no version. The
+        errors are those of :func:`write_store`. Also raise a StateError if a stream writes to the
         root.
         """
         check_partitions(partitions)
@@ -70,11 +92,11 @@ class WriteJob:
         return cls(root, spec, engine, partitions, mode, newest.version + 1, parents)
 
     def begin(self) -> None:
-        """Allow tasks to upload."""
+        """Write the marker file of the job, so that its tasks may upload files."""
         self.root.begin(self.job)
 
     def writer(self, *, partition_time: bool = False) -> ShardWriter:
-        """Return the writer for the tasks."""
+        """Return the writer that the tasks of the job receive."""
         from kstore_core.spark.shards.writing import ShardWriter
 
         return ShardWriter(
@@ -88,10 +110,12 @@ class WriteJob:
         )
 
     def publish(self, written: Iterable[Shard]) -> Manifest:
-        """Publish a version of these shards and the other shards of the version before.
+        """Publish the version, and return its manifest.
 
-        A CommitConflictError, with nothing published, if another writer was first; a SpecError if
-        two tasks wrote one shard; a StateError if the uploads of the tasks were removed.
+        The version consists of the shards in ``written``, and of the parents of all other shards.
+        Raise a CommitConflictError, and publish nothing, if another writer has published first.
+        Raise a SpecError if two tasks have written the same shard, and a StateError if the uploads
+        of the tasks were removed.
         """
         manifest = self._manifest(written)
         self.check_begun()
@@ -106,16 +130,17 @@ class WriteJob:
         return manifest
 
     def check_begun(self) -> None:
-        """Refuse to continue a discarded job."""
+        """Raise a StateError if the job was discarded, or if a vacuum has removed its uploads."""
         if not self.root.has_begun(self.job):
             self.root.discard(self.job)
             raise StateError(
-                f"{self.root}: the uploads of this job were removed before it was published. A "
-                "vacuum removes them if its grace_s is shorter than the job; run the job again"
+                f"{self.root}: the uploads of this job were removed before the job published them. "
+                "A vacuum removes them if its grace_s is shorter than the job takes; run the job "
+                "again"
             )
 
     def discard(self) -> None:
-        """Remove the uploads of the tasks, unless the job was closed; errors are suppressed."""
+        """Remove the uploads of the job, unless the job is closed. Errors are ignored."""
         with contextlib.suppress(OSError, KStoreError):
             if self.root.has_begun(self.job):
                 self.root.discard(self.job)
@@ -125,9 +150,9 @@ class WriteJob:
         for shard in written:
             if shard.shard in shards:
                 raise SpecError(
-                    f"two tasks have records of shard {shard.shard}, and one task must have all of "
-                    "them. Pass the DataFrame through kstore_core.spark.by_shard first, or write "
-                    "it with kstore_core.spark.write_store"
+                    f"two tasks have records of shard {shard.shard}, but one task must have all "
+                    "records of a shard. Pass the DataFrame through kstore_core.spark.by_shard "
+                    "first, or write the DataFrame with kstore_core.spark.write_store"
                 )
             shards[shard.shard] = shard
         return Manifest(
@@ -149,7 +174,11 @@ class WriteJob:
 def check_same_store(
     root: Root, newest: Manifest, spec: StoreSpec, partitions: int, engine: str, *, appending: bool
 ) -> None:
-    """Refuse to continue another store, or to hide another kind of store behind a new version."""
+    """Raise a SpecError if the newest version is another store than the write describes.
+
+    The name and the shape of the store must be equal. If the write appends, the format, the
+    serdes and all other properties that determine the stored bytes must be equal too.
+    """
     given: dict[str, Any] = {**spec.describe(), "partitions": partitions, "engine": engine}
     sizes = {"partitions": newest.partitions, "engine": newest.engine}
     there: dict[str, Any] = {**newest.spec, **sizes}
@@ -160,13 +189,14 @@ def check_same_store(
         fixed += ["retain_duplicates", "time_ordered", "indexed", "partitions", "engine"]
     differing = [name for name in fixed if there.get(name) != given.get(name)]
     differences = [
-        f"{name} is {there.get(name)!r} there and {given.get(name)!r} here" for name in differing
+        f"{name} is {there.get(name)!r} in the root and {given.get(name)!r} in this write"
+        for name in differing
     ]
     if differences:
         hint = "Use another root"
         if set(differing).isdisjoint(always):
             hint += ", or mode='overwrite' to start an empty version"
         raise SpecError(
-            f"{root} has another store at version {newest.version}: "
+            f"{root} contains another store at version {newest.version}: "
             f"{'; '.join(differences)}. {hint}"
         )

@@ -1,4 +1,4 @@
-"""write_store: a changelog DataFrame as a new version of a partitioned store."""
+"""The function write_store, which writes a changelog as a new version of a partitioned store."""
 
 from __future__ import annotations
 
@@ -37,34 +37,43 @@ def write_store(
 ) -> Manifest:
     """Restore a partitioned store from a changelog, and publish it as a new version.
 
-    One Spark task builds the state directory of each shard. When all are complete, one manifest
-    makes them the newest version. Old versions stay.
+    For each shard, one Spark task builds a state directory. When all directories are complete, the
+    driver publishes one manifest, which makes them the newest version. Old versions stay readable.
 
     Parameters
     ----------
     df : DataFrame
-        The columns of Spark's Kafka source: ``key`` and ``value`` (binary, or of the type of the
-        serde), ``timestamp`` (timestamp, or long milliseconds) and ``headers`` if the format keeps
-        them; optionally ``topic``, ``partition`` and ``offset``. A null value is a tombstone.
-        Records are sorted by offset, and records that a shard contains already are skipped;
-        without offsets the order of ``df`` is used. Keys of a window or session store are the keys
-        of its changelog, or the user's keys with the columns ``window_start`` (and ``sequence``
-        for duplicates), or ``session_start`` and ``session_end``.
+        The changelog, with the columns of Spark's Kafka source. ``key`` and ``value`` are binary,
+        or have the types of the serdes; a null value is a tombstone. ``timestamp`` is a timestamp,
+        or a long in ms since the epoch. ``timestamp`` and ``headers`` are required if the format
+        of the store has them.
+
+        ``topic``, ``partition`` and ``offset`` are optional. With offsets, records are applied in
+        the order of their offsets, and records that a shard already contains are skipped. Without
+        offsets, records are applied in the order of ``df``.
+
+        For a window or session store, the keys are those of its changelog, or they are the user's
+        keys and further columns contain the times. A window store then needs ``window_start``, and
+        ``sequence`` if it retains duplicates. A session store needs ``session_start`` and
+        ``session_end``.
     root : path or address
         A directory that every machine of the cluster mounts, or ``s3://bucket/prefix``.
     spec : StoreSpec
-        A description from :mod:`kstore_core.stores`.
+        The spec of the store, which a function of :mod:`kstore_core.stores` returns.
     partitions : int
         The number of shards.
     partition_by : {"partition", "key"}, optional
-        The shard of a record: its column ``partition``, which must equal murmur2 of its key, or
-        murmur2 of its key. By default ``"partition"`` if there is such a column.
+        What selects the shard of a record. ``"key"`` means murmur2 of the key. ``"partition"``
+        means the column ``partition``, which must equal murmur2 of the key. If None,
+        ``"partition"`` is used if ``df`` has this column, and ``"key"`` otherwise.
     mode : {"append", "overwrite", "error", "ignore"}
-        If the root has a version: continue it, start an empty one, raise, or do nothing.
+        What to do if the root already has a version. ``"append"`` continues the newest version,
+        ``"overwrite"`` starts with an empty store, ``"error"`` raises an error, and ``"ignore"``
+        writes nothing.
     engine : str
-        The storage engine of new shards.
+        The name of the storage engine of the shards.
     partition_time : bool
-        Advance stream time also by the records' header ``partition-time``; see
+        If true, the header ``partition-time`` of the records advances stream time too; see
         :func:`with_partition_time`.
     storage_options : mapping, optional
         Options of an object store, as for ``s3fs.S3FileSystem``; see docs/spark-roots.md.
@@ -72,19 +81,22 @@ def write_store(
     Returns
     -------
     Manifest
-        The manifest of the published version; for ``"ignore"``, of the newest version.
+        The manifest of the published version. If ``mode`` is ``"ignore"`` and the root has a
+        version, the manifest of the newest version.
 
     Raises
     ------
     SpecError
-        The columns do not fit; a record lacks a key or time or is in the wrong shard; the serdes
-        cannot read a record; or the root has another store. Nothing was published.
+        A column is missing, unknown or of a wrong type; a record has no key or no time, or is in
+        the wrong shard; a serde cannot read a record; or the root contains another store. Nothing
+        was published.
     UnsupportedError
-        The engine stores its data in one process, or the root has an unknown scheme.
+        The engine stores its data in one process, or the scheme of the root is not supported.
     StateError
-        The root has a version and the mode is ``"error"``, or the root has foreign files.
+        The root has a version and ``mode`` is ``"error"``, or the root contains files that kstore
+        did not write.
     CommitConflictError
-        Another writer published first; this job published nothing.
+        Another writer has published a version first. This job published nothing.
     StorageFullError
         The disk of a worker or of the root has no space for a shard.
     StorageUnavailableError
@@ -102,8 +114,9 @@ def write_store(
         return newest
     if newest is not None and mode in ("error", "errorifexists"):
         raise StateError(
-            f"{at} has version {newest.version} of the store {newest.spec['name']!r}; "
-            "pass mode='append' to continue it, or mode='overwrite' to start an empty version"
+            f"{at} already has version {newest.version} of the store {newest.spec['name']!r}; pass "
+            "mode='append' to continue this version, or mode='overwrite' to start with an empty "
+            "store"
         )
     job = WriteJob.plan(
         at,

@@ -1,1 +1,1 @@
-"""Upgrades of a store's format: which formats a database holds, and a table over two of them."""
+"""Upgrades of a store to a newer format, and a table that reads rows of both formats."""

@@ -1,7 +1,7 @@
-"""The formats in a database at its open, and the table that reads it: Kafka's rules in one place.
+"""The choice of the table that reads a database, according to the formats of its rows.
 
-The rules are those of ``RocksDBStore.openRocksDB`` and its timestamped and headers variants.
-docs/upgrade.md has a table of them.
+The rules are those of ``RocksDBStore.openRocksDB`` in Kafka Streams and of its subclasses for
+timestamps and headers. docs/upgrade.md has a table of these rules.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from kstore_core.tables.upgrade.dual import DualTable
 __all__ = ["DEFAULT", "Layout", "check_namespaces", "drop_empty", "look_at", "open_table"]
 
 DEFAULT = "default"
-"""The namespace of every database, which is never dropped."""
+"""The name of the namespace that every database has. This namespace is never dropped."""
 
 _log = logging.getLogger("kstore_core")
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The layout of a store's rows when it is opened as one format.
+    """The older formats that a database contains when it is opened in a newer format.
 
     Attributes
     ----------
     older : ValueFormat or None
-        The older format that some rows still have, if any.
+        The older format of some of the rows; None if no row has an older format.
     empty : tuple of str
-        Empty namespaces of older formats, which may be dropped.
+        The names of the empty namespaces of older formats. These namespaces may be dropped.
     """
 
     older: ValueFormat | None
@@ -47,21 +47,25 @@ def look_at(
     shape: str | None = None,
     store: str | None = None,
 ) -> Layout:
-    """Return the layout of a database as a store of ``value_format``. Changes nothing.
+    """Return the layout of a database for an open in ``value_format``, without changing anything.
 
     Parameters
     ----------
+    database : Database
+    value_format : ValueFormat
+        The format of the spec with which the store is opened.
     shape : str, optional
-        The store's shape; the first shape of the format by default.
+        The shape of the store; the first shape of the format if None.
     store : str, optional
-        The store's name; that of the database by default.
+        The name of the store for errors; the name of the database's directory if None.
 
     Raises
     ------
     FormatDowngradeError
-        The database has a newer format than ``value_format``.
+        The database contains a newer format than ``value_format``.
     InconsistentStateError
-        It has a namespace that no format of this kind of store has, or two older formats at once.
+        The database has a namespace that no format of this shape uses, or it contains rows of two
+        older formats.
     """
     found = check_namespaces(database, value_format, shape)
     present = [f for f in map(by_name, value_format.upgrades) if f.namespace in found]
@@ -73,8 +77,8 @@ def look_at(
         beside = "" if len(full) > 1 else f" beside the empty namespace of {moved[0].name}"
         raise InconsistentStateError(
             f"inconsistent state: the store at {database.path} holds rows of {rows}{beside} and "
-            f"was opened as {value_format.name!r}: an earlier upgrade was begun and not finished; "
-            "nothing was changed. Finish it with: "
+            f"was opened as {value_format.name!r}. So an earlier upgrade was begun and not "
+            "finished; nothing was changed. Finish the upgrade with: "
             + command("upgrade", "PATH", store or database.path.name, options=f"--to {finish.name}")
         )
     empty = tuple(f.namespace for f in moved if f not in full)
@@ -84,12 +88,14 @@ def look_at(
 def check_namespaces(
     database: Database, value_format: ValueFormat, shape: str | None = None
 ) -> set[str]:
-    """Return the namespaces of a database, after a check that a store of this format may have them.
+    """Return the names of a database's namespaces. Raise if a namespace does not fit the format.
 
     Raises
     ------
-    FormatDowngradeError, InconsistentStateError
-        A namespace belongs to a newer format, or to no format of this shape.
+    FormatDowngradeError
+        A namespace belongs to a newer format than ``value_format``.
+    InconsistentStateError
+        A namespace belongs to no format of this shape.
     """
     found = set(database.namespaces())
     older = {by_name(name).namespace for name in value_format.upgrades}
@@ -99,18 +105,19 @@ def check_namespaces(
 
 
 def _refuse(name: str, value_format: ValueFormat, shape: str, database: Database) -> None:
-    """Refuse a namespace that does not belong to a store of this format."""
+    """Raise the error for a namespace that does not belong to a store of this format."""
     where = f"the store at {database.path}"
     newer = next((f for f in of_shape(shape) if f.namespace == name), None)
     if newer is not None and value_format.name in newer.upgrades:
         raise FormatDowngradeError(
             f"{where} holds the format {newer.name!r} and was opened as {value_format.name!r}; a "
-            f"store is not downgraded in place. Open it as {newer.name!r}, or write it anew in the "
+            f"store cannot be downgraded in place. Open it as {newer.name!r}, or rewrite it in the "
             f"older format: kstore migrate PATH STORE --to {value_format.name}"
         )
     raise InconsistentStateError(
         f"unexpected namespace {name!r} in {where}: no format of a {shape.replace('_', '-')} store "
-        "has it, so this is another kind of store, or another program's; nothing was changed"
+        "has this namespace, so the store has another shape, or another program wrote it; nothing "
+        "was changed"
     )
 
 
@@ -125,23 +132,36 @@ def open_table(
     store: str | None = None,
     segment_bytes: int = 0,
 ) -> StoredTable:
-    """Return the table of a store's rows, chosen by the layout of the database.
+    """Return the table of a store's rows.
 
-    A writable open drops the empty namespaces of older formats; a read-only open changes nothing.
+    If the database contains rows of an older format, the table reads both formats. Otherwise it
+    reads a single namespace.
 
     Parameters
     ----------
+    database : Database
+    staging : Staging
+        The limit of the staged bytes of the state directory.
+    value_format : ValueFormat
+        The format of the spec with which the store is opened.
+    writable : bool
+        If True, drop the empty namespaces of older formats. If False, change nothing.
     migrate_on_read : bool
-        A lookup moves a row of an older format.
-    shape, store : str, optional
-        As for :func:`look_at`.
+        If True, a lookup that finds a row of the older format moves it to the new format.
+    shape : str, optional
+        The shape of the store; the first shape of the format if None.
+    store : str, optional
+        The name of the store for errors; the name of the database's directory if None.
     segment_bytes : int
-        The size of the segment id in front of each key.
+        The size in bytes of the segment id with which each key begins; 0 if keys have no such id.
 
     Raises
     ------
-    FormatDowngradeError, InconsistentStateError
-        As :func:`look_at` does.
+    FormatDowngradeError
+        The database contains a newer format than ``value_format``.
+    InconsistentStateError
+        The database has a namespace that no format of this shape uses, or it contains rows of two
+        older formats.
     """
     layout = look_at(database, value_format, shape, store)
     if writable:
@@ -158,7 +178,8 @@ def open_table(
 def drop_empty(database: Database, layout: Layout) -> None:
     """Drop the empty namespaces of a layout.
 
-    The writes that emptied them are made durable first, because a drop survives a power cut.
+    The rows of these namespaces were moved by earlier writes, and a power cut may undo writes that
+    are not synced, but not the drop. So the database is synced before the drop.
     """
     if layout.empty:
         database.sync()
@@ -168,7 +189,7 @@ def drop_empty(database: Database, layout: Layout) -> None:
 
 
 def _mode(value_format: ValueFormat, layout: Layout) -> str:
-    """Return the mode of an open, in the words of Kafka's log, so that a search finds both."""
+    """Return the mode of an open in the words that Kafka Streams writes to its log."""
     if layout.older is None:
         return "regular headers-aware mode" if value_format.headers else "regular mode"
     if not value_format.headers:

@@ -1,10 +1,11 @@
 # cython: language_level=3
-"""A store in the middle of an upgrade: rows of a newer format over those of an older one.
+"""A table for a store during an upgrade, when some rows have the new format and some the old one.
 
-New rows lie in a namespace of their own. A read converts a row of the old namespace; a write moves
-it, and so does a lookup if reads migrate. The rules are Kafka's (``DualColumnFamilyAccessor``); see
-docs/upgrade.md. Two rules go beyond them: a row and the removal of its old row are staged together,
-and a read without room to move a row neither fails nor spills.
+Rows of the old format are in one namespace, and rows of the new format in another. A read converts
+a row of the old format. A write removes the old row and stores the new row. A lookup does this too
+if ``migrate_on_read`` is set. These are the rules of ``DualColumnFamilyAccessor`` in Kafka Streams;
+see docs/upgrade.md. kstore adds two rules: a new row and the removal of its old row are staged
+together, and a lookup does not move a row if staging has no room for it.
 """
 
 from kstore_core.engine import Rows
@@ -19,23 +20,24 @@ cdef enum:
 
 
 cdef class DualTable(PointTable):
-    """A table over an old and a new namespace of one database.
+    """A table of the rows of two namespaces, one of an old and one of a new format.
 
     Parameters
     ----------
     old, new : StagedNamespace
-        Of the same database and the same budget. If both have a key, the new row counts.
+        The two namespaces, of the same database and with the same `Staging`. If both namespaces
+        have a key, a read returns the row of the new namespace.
     convert : callable
-        Converts the key and value of an old row to the value of its new row.
+        The function ``convert(key, value)`` that returns the new value of an old row.
     migrate_on_read : bool
-        A lookup moves an old row. Ignored if the table is read-only.
+        If True, a lookup moves an old row to the new namespace. Ignored if the table is read-only.
 
     Attributes
     ----------
     rows : StagedNamespace
-        The new namespace, whose close ends scans.
+        The new namespace. Scans of the table fail after its close.
     namespaces : tuple of StagedNamespace
-        Both; their staged rows belong in one batch.
+        Both namespaces. A commit must write their staged rows in one batch.
     """
 
     def __cinit__(
@@ -57,7 +59,7 @@ cdef class DualTable(PointTable):
 
     @property
     def points(self):
-        """The compiled access to single rows."""
+        """The object through which compiled code reads and writes single rows: this table."""
         return self
 
     cdef object look_up(self, bytes key):
@@ -66,11 +68,12 @@ cdef class DualTable(PointTable):
     cdef object set_row(self, bytes key, bytes value):
         return self.put_one(key, value)
 
-    # Writes are counted. A lookup reads the new namespace, then the old one, and starts again if a
-    # write came in between, because the write may have moved the row.
+    # The table counts its writes. A lookup reads the new namespace, then the old one. If another
+    # thread has written in between, the lookup starts again, because the write may have moved the
+    # row.
 
     cpdef object get(self, bytes key):
-        """The value of ``key``, or None. An old row is converted and moved."""
+        """Return the value of ``key``, or None. An old row is converted, and moved if allowed."""
         cdef unsigned long long writes
         cdef object value
         while True:
@@ -89,10 +92,10 @@ cdef class DualTable(PointTable):
         return value
 
     cdef int _move(self, bytes key, bytes value, unsigned long long writes) except -1:
-        """Move a row to the new format.
+        """Move a row to the new namespace.
 
-        Do nothing if the table was written to since the row was read, or if the staging buffer has
-        no room for the row.
+        Do nothing if the table was written to since the row was read, or if staging has no room for
+        the row.
         """
         cdef long long removal, growth
         if self._writes != writes:
@@ -106,7 +109,10 @@ cdef class DualTable(PointTable):
         return 0
 
     def get_many(self, list keys not None):
-        """The values of ``keys``, in their order. Old rows are converted and moved."""
+        """Return the values of ``keys`` in the order of ``keys``; None for a missing key.
+
+        Old rows are converted, and moved to the new namespace if ``migrate_on_read`` is set.
+        """
         cdef unsigned long long writes = self._writes
         cdef list values = self.rows.get_many(keys)
         cdef list missing, olds
@@ -128,7 +134,10 @@ cdef class DualTable(PointTable):
         return values
 
     cpdef object put_one(self, bytes key, bytes value):
-        """Set ``key``, None deletes, and remove its old row: both, or neither."""
+        """Write the value of ``key``, or delete the key if ``value`` is None.
+
+        The old row of the key is removed in the same step.
+        """
         cdef long long removal, growth
         self.rows._check_writable()
         self.rows._check_key(key)
@@ -142,7 +151,10 @@ cdef class DualTable(PointTable):
         self.rows._stage(key, value, growth)
 
     def write(self, writes):
-        """Write rows, in their order, and remove their old ones: all of it, or nothing."""
+        """Write rows in the given order, and remove the old rows of their keys.
+
+        If a row is refused, nothing is written or removed.
+        """
         cdef dict rows = {key: value for key, value, _ in writes}
         cdef dict removed = dict.fromkeys(rows)
         self.rows._check_writable()
@@ -152,16 +164,20 @@ cdef class DualTable(PointTable):
         self.rows._stage_all(rows)
 
     def delete_range(self, bytes lo not None, bytes hi):
-        """Delete ``lo <= key < hi`` from the old rows and from the new ones."""
+        """Delete the rows with ``lo <= key < hi`` from both namespaces."""
         self._writes += 1
         self._old.delete_range(lo, hi)
         self.rows.delete_range(lo, hi)
 
-    # Scans read the old namespace first: a row that moves in between is then read twice, which the
-    # merge resolves, and never missed.
+    # A scan opens the old namespace first. If a row moves from the old namespace to the new one
+    # between the two opens, the scan finds it in both, and the merge returns it once. In the
+    # opposite order the scan would miss the row.
 
     def scan(self, bounds):
-        """Chunks of rows in key order, old ones converted, as of this call. Nothing is moved."""
+        """Return an iterator of chunks of rows in key order. Later writes do not change it.
+
+        Old rows are converted, but not moved.
+        """
         cdef unsigned long long takes
         while True:
             takes = self._old._takes
@@ -169,11 +185,12 @@ cdef class DualTable(PointTable):
             new = self.rows.scan(bounds.lo, bounds.hi, reverse=bounds.reverse)
             if takes == self._old._takes:
                 return MergedScan(new, old, (), bounds.reverse, self._convert)
-            close_chunks(old)  # a commit began in between: a key may be deleted in one of them only
+            # A commit began between the two scans, so one of them may lack the commit's deletions.
+            close_chunks(old)
             close_chunks(new)
 
     def first(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
-        """The first row of a scan, or None if it is empty."""
+        """Return the first row that a scan would yield, or None if there is no row."""
         old = self._old.first(lo, hi, reverse=reverse)
         new = self.rows.first(lo, hi, reverse=reverse)
         if old is None:
@@ -183,11 +200,13 @@ cdef class DualTable(PointTable):
         return old[0], self._convert(old[0], old[1])
 
     def approximate_count(self):
-        """The approximate number of rows: the sum of both namespaces."""
+        """Return the sum of the approximate numbers of rows in both namespaces."""
         return self.rows.approximate_count() + self._old.approximate_count()
 
     def load(self, chunks):
-        """Bulk load ascending rows into the new namespace; then remove their old ones.
+        """Load ascending rows into the new namespace, and then remove the old rows of their keys.
+
+        The rows are not staged. The result is the number of loaded rows.
 
         Raises
         ------
@@ -199,7 +218,9 @@ cdef class DualTable(PointTable):
         self.rows._check_writable()
         if self._old.base.first() is None:
             return self.rows.load(chunks)
-        self._migrates = False  # or a row that a read stages meanwhile would hide a loaded row
+        # Otherwise a lookup during the load could stage a converted row, which would hide a loaded
+        # row.
+        self._migrates = False
         try:
             count = self.rows.load(self._noting(chunks, replaced))
         finally:
@@ -211,7 +232,7 @@ cdef class DualTable(PointTable):
         return count
 
     def _noting(self, chunks, list replaced):
-        """Pass chunks on, and collect their keys that have an old row."""
+        """Yield ``chunks`` unchanged, and append each key that has an old row to ``replaced``."""
         for keys, values in chunks:
             olds = self._old.base.get_many(keys)
             replaced += [key for key, old in zip(keys, olds) if old is not None]

@@ -210,7 +210,7 @@ def test_an_empty_store_and_one_that_is_there_already(home):
 def test_a_downgrade_is_refused(home):
     fill(home, TIMESTAMPED)
     with pytest.raises(
-        errors.FormatDowngradeError, match=r"store at .*s has .*not downgraded in place"
+        errors.FormatDowngradeError, match=r"store at .*s has .*upgrade cannot downgrade a store"
     ):
         run(home, "plain")
     assert len(contents(home, TIMESTAMPED)) == 25

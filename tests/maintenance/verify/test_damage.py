@@ -59,7 +59,7 @@ def test_a_damaged_segment_does_not_hide_the_others(tmp_path: Path) -> None:
         ("signal", "SIGBUS"),
         ("abort", "SIGABRT (mdb.c:1: Assertion 'page' failed)"),
         ("exit", "exit code 7"),
-        ("hang", "sent no message for 3 s"),
+        ("hang", "no message arrived for 3 s"),
     ],
 )
 def test_the_death_of_the_child_is_a_finding(
@@ -88,7 +88,7 @@ def test_an_error_that_nobody_thought_of_sets_no_store_aside(
     (failed,) = verify(root, engine=DyingEngine()).findings
     assert (failed.what, failed.severity) == ("failed", "corrupt")
     assert "nobody thought of this" in failed.why
-    assert failed.remedy.startswith("verify it again")
+    assert failed.remedy.startswith("verify the store again")
 
 
 def test_pages_that_lmdb_would_not_survive(tmp_path: Path) -> None:

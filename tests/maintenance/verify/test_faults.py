@@ -89,7 +89,7 @@ CASES = {
     "another's namespace": Case(
         KEY_VALUE, "windowKeyValueWithHeaders", fixed({b"a": b""}), "namespaces", "unexpected"
     ),
-    "status": Case(KEY_VALUE, "offsets", fixed({b"status": b"?"}), "entry", "the status"),
+    "status": Case(KEY_VALUE, "offsets", fixed({b"status": b"?"}), "entry", "the status of"),
     "offset": Case(KEY_VALUE, "offsets", fixed({b"t-0": b"123"}), "entry", "3 bytes, not 8"),
     "negative offset": Case(
         KEY_VALUE, "offsets", fixed({b"t-0": struct.pack(">q", -9)}), "entry", "t-0 is -9"
@@ -135,7 +135,7 @@ CASES = {
             }
         ),
         "chain",
-        "begins at 18000, and the previous row ends later, at 19000",
+        "begins at 18000, before the previous row ends at 19000",
     ),
     "window's segment": Case(
         WINDOW,
@@ -156,7 +156,7 @@ CASES = {
         WINDOW.format.namespace,
         windows(WINDOW, b"short", TIMED),
         "key",
-        "not a key of such",
+        "not have the layout of such",
     ),
     "session's times": Case(
         SESSION,
@@ -170,7 +170,7 @@ CASES = {
         INDEXED.format.namespace,
         windows(INDEXED, b"\x01other" + struct.pack(">qi", 10, 0), b""),
         "index",
-        "interrupted write has no row",
+        "index row without a row",
         "finding",
     ),
     "index row too few": Case(
@@ -260,7 +260,7 @@ def test_no_more_than_so_many_of_a_kind_are_told(tmp_path: Path) -> None:
     assert len(values(at_most=0)) == 50
     some = values(at_most=3)
     assert len(some) == 4
-    assert some[-1].why.startswith("47 more of these")
+    assert some[-1].why.startswith("47 more findings of this kind")
     assert some[-1].place.key == b"k049"
 
 

@@ -65,7 +65,7 @@ def test_damage_in_one_segment_keeps_no_other_from_being_read(root: Path) -> Non
 def test_a_segment_that_is_missing(root: Path) -> None:
     list_segments(log_of(root))[1].path.unlink()
     (hit,) = looked(root, compare=False).findings
-    assert "ends at offset 100: a file is missing" in hit.why
+    assert "ends at offset 100, so a file is missing" in hit.why
     assert hit.severity == "corrupt"
 
 
@@ -84,7 +84,7 @@ def test_a_tail_that_was_not_written_to_its_end(root: Path, rest: bytes, why: st
     (hit,) = found.findings
     assert (hit.severity, found.exit_code) == ("note", 0)
     assert why in hit.why
-    assert "the next write moves them to 00000000000000000200.log.cut-<n>" in hit.why
+    assert "the next writer moves these bytes to 00000000000000000200.log.cut-<n>" in hit.why
 
 
 def test_a_tail_that_is_none_of_a_batch(root: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_store_that_is_behind_its_log(root: Path) -> None:
     found = looked(root)
     (hit,) = found.findings
     assert (hit.severity, hit.what) == ("note", "compare")
-    assert "up to offset 299, and the log ends at 300" in hit.why
+    assert "up to offset 299, but the log ends at offset 300" in hit.why
 
 
 def test_a_store_that_is_ahead_of_its_log(root: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_log_without_files(root: Path) -> None:
     found = looked(root, compare=False)
     (hit,) = found.findings
     assert (hit.what, hit.severity, hit.place.store, found.exit_code) == ("log", "corrupt", "s", 4)
-    assert hit.why.startswith(f"{log_of(root)} has no files, and the store contains it up to ")
+    assert hit.why.startswith(f"{log_of(root)} has no files, but the store contains the log up to ")
     assert "offset 299" in hit.why
 
 

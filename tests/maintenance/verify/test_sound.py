@@ -100,11 +100,11 @@ def test_refusals(tmp_path: Path) -> None:
         verify(tmp_path / "nowhere", engine="lmdb")
     with pytest.raises(StateError, match="no directory"):
         verify(root, changelog=tmp_path / "nowhere")
-    with pytest.raises(SpecError, match="name the store"):
+    with pytest.raises(SpecError, match="without the name of the store"):
         verify(root, spec=stores.key_value("s"))
-    with pytest.raises(SpecError, match="directory of the changelogs"):
+    with pytest.raises(SpecError, match="no directory of changelogs"):
         verify(root, compare=True)
-    with pytest.raises(UnsupportedError, match="in another one"):
+    with pytest.raises(UnsupportedError, match="in a child process"):
         verify(tmp_path, engine="memory")
     with pytest.raises(SpecError, match="no engine was passed"):
         verify(tmp_path)

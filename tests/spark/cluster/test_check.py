@@ -103,8 +103,8 @@ def test_a_root_of_one_machine_is_told(
 ) -> None:
     """The classic mistake: a path that every machine has, each its own."""
     monkeypatch.setattr(Root, "at", Elsewhere.at)
-    with pytest.raises(StateError, match="is not the same place for all machines") as caught:
+    with pytest.raises(StateError, match="the machines cannot all use") as caught:
         check_cluster(spark, root, tasks=2)
-    assert f"on {HOST} ({sys.executable}): the driver's file is not visible" in str(caught.value)
-    assert "or in an object store" in str(caught.value)
+    assert f"on {HOST} ({sys.executable}): a task cannot see the driver's file" in str(caught.value)
+    assert "or a root in an object store" in str(caught.value)
     assert nothing_written(root)

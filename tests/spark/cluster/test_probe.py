@@ -64,7 +64,7 @@ def test_what_is_installed_and_does_not_load_is_a_fault(monkeypatch: pytest.Monk
 def test_a_root_that_a_task_sees_elsewhere_is_a_fault(root: Path, tmp_path: Path) -> None:
     with visiting(root, None, write=True) as visit:
         elsewhere = dataclasses.replace(visit, root=Root.at(tmp_path / "elsewhere"))
-        assert "the driver's file is not visible: " in str(elsewhere.from_a_task(0))
+        assert "a task cannot see the driver's file: " in str(elsewhere.from_a_task(0))
         assert nothing_written(tmp_path / "elsewhere")
 
 
@@ -76,14 +76,14 @@ def test_a_root_where_the_driver_misses_what_a_task_wrote_is_a_fault(
         shutil.copytree(root, tmp_path / "copy")
         copy = dataclasses.replace(visit, root=Root.at(tmp_path / "copy"))
         assert copy.from_a_task(0) is None
-        assert "a task's file is not visible to the driver: " in str(visit.from_the_driver(0))
+        assert "the driver cannot see a task's file: " in str(visit.from_the_driver(0))
 
 
 def test_a_root_that_a_task_cannot_write_to_is_a_fault(root: Path) -> None:
     with visiting(root, None, write=True) as visit:
         assert visit.job is not None
         (root / visit.root.attempts(visit.job) / "0").mkdir()
-        assert "no file can be written: " in str(visit.from_a_task(0))
+        assert "a task cannot write a file: " in str(visit.from_a_task(0))
 
 
 @pytest.mark.spoils_root
@@ -95,17 +95,19 @@ def test_a_root_that_is_only_read_is_not_written_to(root: Path, tmp_path: Path) 
         assert visit.from_a_task(0) is None
         assert visit.from_the_driver(0) is None
         elsewhere = dataclasses.replace(visit, root=Root.at(tmp_path / "elsewhere"))
-        assert elsewhere.from_a_task(0) == "version 7 is missing; the versions are: none"
+        assert elsewhere.from_a_task(0) == "a task cannot see version 7; it sees the versions: none"
         file = tmp_path / "file"
         file.touch()
         broken = dataclasses.replace(visit, root=Root.at(file))
-        assert "it cannot be read: " in str(broken.from_a_task(0))
+        assert "a task cannot read the root: " in str(broken.from_a_task(0))
     assert sorted(root.rglob("*")) == before
 
 
 def test_another_version_of_kstore_is_refused() -> None:
     found = seen()
-    with pytest.raises(EngineUnavailableError, match=r"kstore is 0\.0\.1 there and .* the driver"):
+    with pytest.raises(
+        EngineUnavailableError, match=r"the version of kstore is 0\.0\.1, and .* the driver"
+    ):
         cluster._refuse_software([found | {"kstore": "0.0.1"}])
     cluster._refuse_software([found])
 

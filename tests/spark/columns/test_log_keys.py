@@ -68,7 +68,7 @@ def test_times_stand_behind_the_key_as_kafka_puts_them() -> None:
         (
             SESSIONS,
             {"session_start": [0, 8], "session_end": [0, 7]},
-            "session_end that is before the session's start: 7",
+            "session_end that is before the start of its session: 7",
         ),
         (
             SESSIONS,
@@ -177,7 +177,7 @@ def test_windows_and_sessions_are_written_and_gone_on_from(
 def test_a_key_of_another_shard_is_named_without_its_times() -> None:
     spec = SHAPES["window"]()
     log = ShardLog.of(columns_of(spec, log_of(spec, 3), typed=False), spec)
-    with pytest.raises(SpecError, match=r"keys belong to another: b'k\d' to \d of 3"):
+    with pytest.raises(SpecError, match=r"the key b'k\d' belongs to partition \d of 3"):
         log.check(0, SHARDS)
 
 

@@ -107,7 +107,9 @@ def test_records_that_expire_after_they_were_planned(broker: Broker) -> None:
     assert [row["offset"] for row in read(lenient, planned)] == [6, 7, 8, 9]
     assert read(lenient, [OffsetRange(topic, 0, 2, 5)]) == []
     named = {"startingOffsets": f'{{"{topic}": {{"0": 2}}}}'}
-    with pytest.raises(InconsistentStateError, match=r"begins at 6 .* and the next is 2"):
+    with pytest.raises(
+        InconsistentStateError, match=r"begins at offset 6 .* but the next offset to read is 2"
+    ):
         batch_ranges(options_of(broker.servers, topic, **named))
     left = batch_ranges(options_of(broker.servers, topic, failOnDataLoss="false", **named))
     assert left == [OffsetRange(topic, 0, 6, 10)]
@@ -122,12 +124,15 @@ def test_a_topic_that_is_made_anew_while_it_is_read(broker: Broker) -> None:
     lenient = options_of(broker.servers, topic, failOnDataLoss="false")
     with pytest.raises(StateError, match=f"no topic {topic}"):
         batch_ranges(strict)
-    with pytest.raises(InconsistentStateError, match="the topic is missing, and the next is 5"):
+    with pytest.raises(
+        InconsistentStateError, match="the topic is missing, but the next offset to read is 5"
+    ):
         read(strict, [planned])
     assert read(lenient, [planned]) == []
     broker.create(name=topic)
     with pytest.raises(
-        InconsistentStateError, match="the partition ends before the position, and the next is 5"
+        InconsistentStateError,
+        match="the partition ends before the position, but the next offset to read is 5",
     ):
         read(strict, [planned])
     assert read(lenient, [planned]) == []

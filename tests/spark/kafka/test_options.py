@@ -56,10 +56,10 @@ def test_all_of_them_in_lower_case_as_spark_hands_them_over() -> None:
     [
         ({"startingOffset": "earliest"}, "no option 'startingOffset'; did you mean startingOff"),
         ({"pollTimeoutMs": "5"}, "did you mean kafkaConsumer.pollTimeoutMs"),
-        ({"zebra": "5"}, r"no option 'zebra'\. It has kafka.bootstrap.servers, subscribe"),
+        ({"zebra": "5"}, r"no option 'zebra'\. Its options are kafka.bootstrap.servers, subscribe"),
         ({"path": "x"}, "reads topics, not paths"),
         ({"kafka.bootstrap.servers": " "}, "kafka.bootstrap.servers is missing"),
-        ({"assign": '{"orders": [0]}'}, "subscribe and assign is given"),
+        ({"assign": '{"orders": [0]}'}, "given: subscribe, assign"),
         ({"subscribe": " , "}, "the names of topics"),
         ({"startingOffsets": "newest"}, '"earliest", "latest", or JSON'),
         ({"startingOffsets": "{}"}, '"earliest", "latest", or JSON'),
@@ -72,13 +72,13 @@ def test_all_of_them_in_lower_case_as_spark_hands_them_over() -> None:
         ({"startingOffsets": f'{{"orders": {{"0": {2**63}}}}}'}, '"earliest", "latest", or JSON'),
         ({"startingOffsets": f'{{"orders": {{"{2**31}": 1}}}}'}, '"earliest", "latest", or JSON'),
         ({"startingOffsets": "[" * 9**5}, '"earliest", "latest", or JSON'),
-        ({"minPartitions": "9" * 5000}, "a number above 0, of at most 18 digits"),
+        ({"minPartitions": "9" * 5000}, "a number above 0 with at most 18 digits"),
         ({"includeHeaders": "yes"}, "includeHeaders='yes' must be true or false"),
         ({"minPartitions": "0"}, "minPartitions='0' must be a number above 0"),
         ({"maxOffsetsPerTrigger": "-1"}, "maxOffsetsPerTrigger='-1'"),
         ({"kafkaConsumer.pollTimeoutMs": "600001"}, "at most 600000 ms"),
         ({"kafka.isolation.level": "committed"}, "read_uncommitted or read_committed"),
-        ({"kafka.auto.offset.reset": "latest"}, "sets kafka.auto.offset.reset itself.*starting"),
+        ({"kafka.auto.offset.reset": "latest"}, "itself sets kafka.auto.offset.reset.*starting"),
     ],
 )
 def test_what_is_wrong_is_named(more: dict[str, str], why: str) -> None:
@@ -89,7 +89,7 @@ def test_what_is_wrong_is_named(more: dict[str, str], why: str) -> None:
 @pytest.mark.parametrize(
     ("which", "why"),
     [
-        ({}, "subscribePattern and assign must name the topics, and none is given"),
+        ({}, "subscribePattern and assign must be given, to name the topics; given: none"),
         ({"subscribePattern": "("}, "not a Python regular expression"),
         ({"assign": "orders"}, "JSON with the partitions of each topic"),
         ({"assign": "{}"}, "JSON with the partitions"),
@@ -108,11 +108,11 @@ def test_topics_that_are_not_named_well(which: dict[str, str], why: str) -> None
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"maxOffsetsPerTrigger": "5"}, "a batch takes endingOffsets"),
-        ({"startingOffsets": "latest"}, "would be empty: startingOffsets"),
-        ({"startingOffsets": '{"orders": {"0": -1}}'}, "would be empty: startingOffsets"),
-        ({"endingOffsets": "earliest"}, "would be empty: endingOffsets"),
-        ({"endingOffsets": '{"orders": {"0": -2}}'}, "would be empty: endingOffsets"),
+        ({"maxOffsetsPerTrigger": "5"}, "a batch can have endingOffsets"),
+        ({"startingOffsets": "latest"}, "would be empty; startingOffsets"),
+        ({"startingOffsets": '{"orders": {"0": -1}}'}, "would be empty; startingOffsets"),
+        ({"endingOffsets": "earliest"}, "would be empty; endingOffsets"),
+        ({"endingOffsets": '{"orders": {"0": -2}}'}, "would be empty; endingOffsets"),
     ],
 )
 def test_what_a_batch_is_not_asked(more: dict[str, str], why: str) -> None:
@@ -127,7 +127,7 @@ def test_what_a_stream_is_not_asked() -> None:
 
 def test_settings_that_a_client_of_kstores_makes_itself_are_refused_as_options() -> None:
     for name in kafka_client._OURS - {"isolation.level", "bootstrap.servers"}:
-        with pytest.raises(SpecError, match=f"sets kafka.{name} itself"):
+        with pytest.raises(SpecError, match=f"itself sets kafka.{name}"):
             KafkaOptions.of({**LEAST, f"kafka.{name}": "x"})
 
 

@@ -151,14 +151,14 @@ def test_offsets_that_are_named(servers: str, new_topic: Callable[[], str]) -> N
     found = ranges(start, {"0": 3, "1": -1, "2": 5, "3": 5})
     wanted = [(0, 1, 3), (1, 0, 5), (3, 2, 5)]
     assert found == [OffsetRange(topic, *one) for one in wanted]
-    with pytest.raises(SpecError, match=f"{topic}-0 would end at 0, before its begin at 1"):
+    with pytest.raises(SpecError, match=f"{topic}-0 would end at offset 0, before its start at 1"):
         ranges(start, {"0": 0, "1": -1, "2": 5, "3": 5})
     beyond = {"0": 3, "1": 6, "2": 5, "3": 5}
     with pytest.raises(InconsistentStateError, match=f"{topic}-1 .* at 5, before the offset 6"):
         ranges(start, beyond)
     assert ranges(start, beyond, failOnDataLoss="false") == found
     late = {**start, "3": 9}
-    with pytest.raises(InconsistentStateError, match=f"{topic}-3 .* next is 9.*failOnDataLoss"):
+    with pytest.raises(InconsistentStateError, match=f"{topic}-3 .* to read is 9.*failOnDataLoss"):
         ranges(late, {"0": 3, "1": -1, "2": 5, "3": -1})
 
 
@@ -166,7 +166,7 @@ def test_topics_and_partitions_that_are_not_there(
     servers: str, new_topic: Callable[[], str]
 ) -> None:
     topic = new_topic()
-    with pytest.raises(StateError, match="has no topic nowhere"):
+    with pytest.raises(StateError, match="have no topic nowhere"):
         batch_ranges(options_of(servers, "nowhere"))
     assigned = {"kafka.bootstrap.servers": servers, "assign": json.dumps({topic: [4]})}
     with pytest.raises(StateError, match=f"{topic} .* no partition 4; it has 4"):
@@ -181,7 +181,8 @@ def test_a_topic_that_is_gone_before_it_is_read(
 ) -> None:
     planned = OffsetRange("gone", 0, 3, 7)
     with pytest.raises(
-        InconsistentStateError, match=r"gone-0 .*: the topic is missing, and the next is 3"
+        InconsistentStateError,
+        match=r"gone-0 .*: the topic is missing, but the next offset to read is 3",
     ):
         read(options_of(servers, "gone"), [planned])
     with caplog.at_level(logging.WARNING):

@@ -76,11 +76,11 @@ def test_what_a_reader_is_not_asked_is_refused_when_it_is_made() -> None:
     given = {"kafka.bootstrap.servers": "b:1", "subscribe": "t"}
     source = KafkaSource({**given, "endingOffsets": "latest"})
     assert source.name() == "kstore-kafka"
-    with pytest.raises(SpecError, match="endingOffsets is for a batch"):
+    with pytest.raises(SpecError, match="endingOffsets can be used only for a batch"):
         source.streamReader(source.schema())
     with pytest.raises(SpecError, match=r"has the columns struct<key:.*, not struct<key:"):
         source.reader(KafkaSource({**given, "includeHeaders": "true"}).schema())
-    with pytest.raises(SpecError, match="maxOffsetsPerTrigger is for a stream"):
+    with pytest.raises(SpecError, match="maxOffsetsPerTrigger is an option of streams"):
         KafkaSource({**given, "maxOffsetsPerTrigger": "1"}).reader(source.schema())
 
 
@@ -88,7 +88,7 @@ def test_what_a_reader_is_not_asked_is_refused_when_it_is_made() -> None:
     ("broken", "found"),
     [
         ("", "kstore-kafka True"),
-        ("sys.modules['kstore_core'] = None", "kstore-kafka True kstore cannot be imported"),
+        ("sys.modules['kstore_core'] = None", "kstore-kafka True Spark's Python cannot"),
         ("sys.modules['pyspark'] = None", "None"),
     ],
 )

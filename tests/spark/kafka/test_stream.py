@@ -161,7 +161,9 @@ def test_a_topic_that_was_made_anew(servers: str, new_topic: Callable[[], str]) 
     send(servers, topic, 0, numbered(0, 3))
     known = {topic: {"0": 50, "1": 0, "2": 0, "3": 0}}
     strict = KafkaStream(options_of(servers, topic))
-    with pytest.raises(InconsistentStateError, match=f"{topic}-0 .* ends at 3, and the next is 50"):
+    with pytest.raises(
+        InconsistentStateError, match=f"{topic}-0 .* ends at 3, but the next offset to read is 50"
+    ):
         step(strict, known)
     strict.stop()
     lenient = KafkaStream(options_of(servers, topic, failOnDataLoss="false"))
@@ -179,7 +181,8 @@ def test_what_expired_before_it_was_planned() -> None:
     assert (left.begin, left.end) == (5, 9)
     assert ranges_between(lenient, start, {place: 4}, {place: 5}) == []
     with pytest.raises(
-        InconsistentStateError, match=r"t-0 at b:1 begins at 5 .* and the next is 3"
+        InconsistentStateError,
+        match=r"t-0 at b:1 begins at offset 5 .* but the next offset to read is 3",
     ):
         ranges_between(options_of("b:1", "t"), start, {place: 9}, {place: 5})
 

@@ -251,7 +251,11 @@ def test_what_cannot_be_mapped_is_told_when_the_plan_is_made(
         assert not root.exists()
 
     refuse(TypeError, "must be a function, not 5", fn=5)
-    refuse(TypeError, r"<lambda>\(rows\) is called as fn\(key, rows, store\)", fn=lambda rows: rows)
+    refuse(
+        TypeError,
+        r"<lambda>\(rows\) cannot be called as fn\(key, rows, store\)",
+        fn=lambda rows: rows,
+    )
     refuse(TypeError, "must be a StoreSpec", spec="totals")
     refuse(UnsupportedError, "keeps its data in the process", engine="memory")
     window = stores.window("w", 100, 10, key=serdes.UTF8)
@@ -265,24 +269,26 @@ def test_what_cannot_be_mapped_is_told_when_the_plan_is_made(
     refuse(SpecError, "timestamps must be .* not 'seconds'", timestamps="seconds")
     refuse(SpecError, "durability must be .*, not 'none'", durability="none")
     refuse(SpecError, "partitions=0", partitions=0)
-    refuse(SpecError, "no column 'who'; it has: key, amount", key="who")
+    refuse(SpecError, "no column 'who'; its columns are: key, amount", key="who")
     refuse(SpecError, "'amount' is bigint, not binary or string", key="amount")
     refuse(SpecError, "'partition' is string, not int or bigint", partition_by="partition")
     refuse(SpecError, "no column 'time'", order_by=["time"])
     refuse(SpecError, "is a str; pass a list", order_by="amount")
-    refuse(SpecError, "'many' is array<int>, which cannot be sorted", order_by=["many"])
-    refuse(SpecError, "two columns 'key'", df=df.selectExpr("*", "key"))
-    refuse(SpecError, "the schema has two columns 'a'", schema="a int, a int")
-    refuse(SpecError, "pass those that fn returns", schema=5)
+    refuse(
+        SpecError, "cannot be sorted by the column 'many' of the type array<int>", order_by=["many"]
+    )
+    refuse(SpecError, "two columns named 'key'", df=df.selectExpr("*", "key"))
+    refuse(SpecError, "the schema has two columns named 'a'", schema="a int, a int")
+    refuse(SpecError, "pass the columns that fn returns", schema=5)
     refuse(UnsupportedError, "object store", root="s3://bucket/root")
 
 
 def test_a_root_keeps_its_shards(spark: SparkSession, root: Path) -> None:
     df = rows_frame(spark, [("a", 1)])
     map_state(df, running_total, TOTALS, root=root, schema=SCHEMA, partitions=2)
-    with pytest.raises(SpecError, match="partitions is 2 there and 5 here"):
+    with pytest.raises(SpecError, match="partitions is stored as 2 and given as 5"):
         map_state(df, running_total, TOTALS, root=root, schema=SCHEMA, partitions=5)
-    with pytest.raises(SpecError, match="engine is 'lmdb' there and 'rocksdb' here"):
+    with pytest.raises(SpecError, match="engine is stored as 'lmdb' and given as 'rocksdb'"):
         map_state(df, running_total, TOTALS, root=root, schema=SCHEMA, engine="rocksdb")
 
 
@@ -292,5 +298,5 @@ def test_a_root_of_stream_into_is_refused(spark: SparkSession, root: Path) -> No
     stream |= {"format": 1, "engine": "lmdb", "partitions": 1, "partition_by": "key"}
     (root / "live" / "stream.json").write_text(json.dumps(stream))
     df = rows_frame(spark, [("a", 1)])
-    with pytest.raises(StateError, match="has the live shards of a stream_into"):
+    with pytest.raises(StateError, match="contains the live shards of a stream"):
         map_state(df, running_total, TOTALS, root=root, schema=SCHEMA)

@@ -14,5 +14,5 @@ def test_the_output_of_another_epoch_of_the_query_is_refused() -> None:
     rows = pa.RecordBatch.from_pylist([{"n": 1}])
     note = encode_output(Epoch("q", 1), rows, "f")
     assert decode_output(Epoch("q", 1), note, rows.schema, "f", "shard 0").equals(rows)
-    with pytest.raises(StateError, match="epoch 1 of 'q'"):
+    with pytest.raises(StateError, match="epoch 1 of the query 'q'"):
         decode_output(Epoch("q", 2), note, rows.schema, "f", "shard 0")

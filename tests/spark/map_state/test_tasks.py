@@ -133,7 +133,7 @@ def test_what_a_function_raises_is_passed_on_and_undoes_the_epoch(root: Path) ->
 
 def test_output_that_does_not_fit_undoes_the_epoch(root: Path) -> None:
     task = make_task(root, lambda key, rows, store: store.put(key, 1) or [(key, "many")])
-    message = r"for the key 'a' its row 0, column 'total': 'many' \(str\) is not an int"
+    message = r"row 0 of the output for the key 'a', column 'total': 'many' \(str\) is not an int"
     with pytest.raises(SpecError, match=message) as caught:
         task.apply(1, epoch(0), amounts([("a", 0)]))
     assert "shard 1" in "\n".join(caught.value.__notes__)
@@ -274,7 +274,10 @@ def test_a_batch_run_may_come_before_a_query(root: Path) -> None:
     task = make_task(root)
     assert given_by(task.apply(0, Epoch(BATCH, 1), amounts([("a", 1)]))) == [("a", 1)]
     assert given_by(task.apply(0, epoch(0), amounts([("a", 1)]))) == [("a", 2)]
-    with pytest.raises(StateError, match=r"the output of epoch 0 of '9c3f'.*one query at a time"):
+    with pytest.raises(
+        StateError,
+        match=r"the stored output is of epoch 0 of the query '9c3f'.*one query at a time",
+    ):
         task.apply(0, Epoch(BATCH, 1), amounts([("a", 1)]))
 
 
@@ -285,7 +288,7 @@ def test_an_older_checkpoint_than_the_state_is_refused(root: Path) -> None:
     with pytest.raises(StateError, match=r"contains epoch 5 .* Spark runs epoch 4"):
         task.apply(0, epoch(4), amounts([("a", 1)]))
     task.apply(1, Epoch(BATCH, 2), amounts([("a", 1)]))
-    with pytest.raises(StateError, match="batch run 1 was planned before it"):
+    with pytest.raises(StateError, match="batch run 1 was planned before that run"):
         task.apply(1, Epoch(BATCH, 1), amounts([("a", 1)]))
 
 
@@ -324,7 +327,7 @@ def test_an_epoch_that_writes_too_much_is_told_and_undone(root: Path) -> None:
     rows = amounts([(f"key-{number}", 1) for number in range(200)])
     with pytest.raises(UncommittedLimitError) as caught:
         task.apply(0, epoch(0), rows)
-    assert "pass uncommitted_max_bytes=" in "\n".join(caught.value.__notes__)
+    assert "pass a greater uncommitted_max_bytes" in "\n".join(caught.value.__notes__)
     larger = dataclasses.replace(task, uncommitted_max_bytes=1 << 20)
     assert larger.apply(0, epoch(0), rows).num_rows == 200
 
@@ -340,28 +343,34 @@ def test_a_root_that_a_machine_does_not_see_is_told(root: Path, tmp_path: Path) 
     other = make_task(tmp_path / "other")
     unseen = dataclasses.replace(task.state, layout=LiveLayout(root / "no"))
     elsewhere = dataclasses.replace(task, state=unseen)
-    with pytest.raises(StateError, match=r"this worker sees none.*all machines share"):
+    with pytest.raises(StateError, match=r"this worker sees no state.*all machines must share"):
         elsewhere.apply(0, epoch(0), amounts([("a", 1)]))
     swapped = dataclasses.replace(task.state, layout=other.state.layout)
     mixed = dataclasses.replace(task, state=swapped)
-    with pytest.raises(StateError, match="this worker sees another one"):
+    with pytest.raises(StateError, match="this worker sees another state"):
         mixed.apply(0, epoch(0), amounts([("a", 1)]))
 
 
 def test_other_shards_are_refused(root: Path) -> None:
     task = make_task(root)
     spec = dataclasses.replace(TOTALS, key=serdes.INT64)
-    with pytest.raises(SpecError, match=r"key is 'utf8' there and 'int64' here; engine is 'lmdb'"):
+    with pytest.raises(
+        SpecError, match=r"key is stored as 'utf8' and given as 'int64'; engine is stored as 'lmdb'"
+    ):
         make_task(root, spec=spec, engine="rocksdb")
     bound = Sharding.of(task.state.layout)
     assert bound is not None
     assert bound[1].partitions == 4
     document = task.state.layout.path / "map_state.json"
     document.write_text(document.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(StateError, match="has the layout 2; this kstore reads up to 1"):
+    with pytest.raises(
+        StateError, match="has the layout format 2, but this kstore reads only formats up to 1"
+    ):
         make_task(root)
     document.write_text("{")
-    with pytest.raises(StateError, match=r"map_state\.json is damaged .*Put it back from a copy"):
+    with pytest.raises(
+        StateError, match=r"map_state\.json is damaged .*Restore the file from a copy"
+    ):
         make_task(root)
 
 

@@ -185,14 +185,14 @@ def test_rows_are_tuples_or_dicts_of_any_iterable() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (5, r"for the key 'k' it returned 5 \(int\), not None or an iterable"),
+        (5, r"the output for the key 'k' is 5 \(int\), but must be None or an iterable"),
         ({"key": "k", "total": 1}, "return a single row as a list of one tuple or dict"),
-        ("text", "it returned 'text'"),
-        (("k", 1), r"row 0 is 'k' \(str\), not a tuple or a dict"),
-        ([("k", 1), None], r"row 1 is None \(NoneType\)"),
-        ([("k",)], "row 0 has 1 columns; the schema has 2: key, total"),
-        ([{"key": "k"}], "row 0 has no column 'total'"),
-        ([{"key": "k", "total": 1, "more": 2}], "row 0 has a column 'more'"),
+        ("text", "the output for the key 'k' is 'text'"),
+        (("k", 1), r"row 0 of .* is 'k' \(str\), but must be a tuple or a dict"),
+        ([("k", 1), None], r"row 1 of .* is None \(NoneType\)"),
+        ([("k",)], "row 0 of .* has 1 columns, but the schema has 2: key, total"),
+        ([{"key": "k"}], "row 0 of .* has no column 'total'"),
+        ([{"key": "k", "total": 1, "more": 2}], "row 0 of .* has the unknown column 'more'"),
     ],
 )
 def test_what_are_no_rows_is_told(given: Any, message: str) -> None:
@@ -208,7 +208,7 @@ def test_a_value_that_does_not_fit_is_told_with_its_key_row_and_column() -> None
     output.add("none", [])
     output.add("k", [("k", 1), ("k", "2")])
     output.add("after", [("after", 1)])
-    message = r"for the key 'k' its row 1, column 'total': '2' \(str\) is not an int"
+    message = r"row 1 of the output for the key 'k', column 'total': '2' \(str\) is not an int"
     with pytest.raises(SpecError, match=message):
         output.batch()
 

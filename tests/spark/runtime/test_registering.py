@@ -53,7 +53,7 @@ except ImportError as error:
 """
     name, message = python(code)
     assert name == "kstore"
-    assert message.startswith("kstore cannot be imported by Spark's Python (ModuleNotFoundError: ")
+    assert message.startswith("Spark's Python cannot import kstore (ModuleNotFoundError: ")
     assert message.endswith("from a clone: pip install '.[spark,rocksdb]'")
 
 

@@ -34,14 +34,14 @@ def test_without_pyspark_the_error_says_what_to_install(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"cores": 0}, "cores=0 is not an int from 1 on"),
-        ({"cores": "2"}, "cores='2' is not an int"),
-        ({"shuffle_partitions": True}, "shuffle_partitions=True is not"),
+        ({"cores": 0}, "cores=0 must be an int of 1 or more"),
+        ({"cores": "2"}, "cores='2' must be an int"),
+        ({"shuffle_partitions": True}, "shuffle_partitions=True must be"),
         (
             {"driver_memory": "2GB"},
-            "driver_memory='2GB' is not a text of a number and k",
+            "driver_memory='2GB' must be a number and one of k",
         ),
-        ({"driver_memory": 2}, "driver_memory=2 is not a text .* '512m' or '2g'"),
+        ({"driver_memory": 2}, "driver_memory=2 must be a number .* '512m' or '2g'"),
     ],
 )
 def test_what_java_would_not_take_is_refused(options: Any, message: str) -> None:

@@ -99,11 +99,11 @@ def test_what_is_read(given: dict[str, str], mode: str, values: dict[str, Any]) 
         ({"spec": "{}"}, "kstore.spec is damaged"),
         (
             {"changes": "true", "metadata": "files"},
-            "'changes' and 'metadata' select different reads",
+            "'changes' and 'metadata' cannot be combined",
         ),
         (
             {"from_version": "1"},
-            "'from_version' cannot be combined with a read of records; it is",
+            "'from_version' cannot be combined with a read of records; it can",
         ),
         ({"changes": "true", "as_of": "1"}, "'as_of' cannot be combined with changes=true"),
         ({"metadata": "files", "columns": "path"}, "'columns' cannot be combined with metadata"),
@@ -111,13 +111,13 @@ def test_what_is_read(given: dict[str, str], mode: str, values: dict[str, Any]) 
             {"streams_dir": "true", "version": "1"},
             "'version' cannot be combined with streams_dir",
         ),
-        ({"provider": "kstore", "owner": "me"}, "a table in Spark's catalog loses the options"),
+        ({"provider": "kstore", "owner": "me"}, "a table in Spark's catalog cannot be read"),
         ({"path": ""}, "the path is missing; pass the root of a store"),
-        ({"path": "rates"}, "the path 'rates' is relative, and Spark's processes run in"),
+        ({"path": "rates"}, "the path 'rates' is relative, but Spark's processes run in"),
         ({"path": "file:rates"}, "the path 'file:rates' is relative"),
         ({"path": "r:ates"}, "the path 'r:ates' is relative"),
         ({"keys": "[" * 5000}, "it is nested too deeply"),
-        ({"paths": '["/a","/b"]'}, r"not the paths \[\"/a\",\"/b\"\]; read each root alone"),
+        ({"paths": '["/a","/b"]'}, r"the paths \[\"/a\",\"/b\"\] were given; read each root"),
     ],
 )
 def test_what_makes_no_sense_is_refused(given: dict[str, str], message: str) -> None:
@@ -211,13 +211,13 @@ def test_a_plan_of_options(root: Path) -> None:
     assert {row["_change"] for row in changes} == {"insert"}
     (row,) = rows_of(plan_of({"path": str(root), "metadata": "stores"}))
     assert row["store"] == "rates"
-    with pytest.raises(SpecError, match="options key and keys exclude each other"):
+    with pytest.raises(SpecError, match="options key and keys cannot be combined"):
         keys(key="a", keys="[]")
     with pytest.raises(SpecError, match="changes=true needs the option from_version"):
         plan_of({**where, "changes": "true"})
     with pytest.raises(SpecError, match=r"from a disk; leave out the options storage\.key"):
         plan_of({**where, "streams_dir": "true", "storage.key": "x"})
-    with pytest.raises(SpecError, match="does not describe its stores; pass the option spec"):
+    with pytest.raises(SpecError, match="does not describe its stores; describe the store with"):
         plan_of({**where, "streams_dir": "true"})
 
 

@@ -118,7 +118,9 @@ def test_views_but_no_tables_of_a_catalog(spark: SparkSession, base: Path) -> No
         assert [row.value for row in spark.sql(query).collect()] == ["4"]
     finally:
         spark.sql("drop view kstore_rates")
-    with pytest.raises(AnalysisException, match=r"loses the options .* CREATE TEMPORARY VIEW"):
+    with pytest.raises(
+        AnalysisException, match=r"does not pass its options .* CREATE TEMPORARY VIEW"
+    ):
         spark.sql(f"create table kstore_rates {where}")
 
 
@@ -156,7 +158,11 @@ def test_other_reads_go_by_the_same_format(spark: SparkSession, base: Path, tmp_
     [
         ("rates", {"asof": 5}, r"SpecError: .*no option 'asof'\. Did you mean 'as_of'\?"),
         ("rates", {"as_of": "2020-01-01T00:00"}, "has no UTC offset, so its instant is unknown"),
-        ("rates", {"columns": "valu"}, "the store 'rates' has no column 'valu'; it has: key, val"),
+        (
+            "rates",
+            {"columns": "valu"},
+            "the store 'rates' has no column 'valu'; its columns are: key, val",
+        ),
         ("nothing", {}, "StateError: .*nothing has no store: there is no manifest"),
         ("sums", {"as_of": 5}, "UnsupportedError: the store 'sums' has .* which has no history"),
     ],
@@ -173,7 +179,7 @@ def test_mistakes_are_told_when_it_is_loaded(
 def test_several_paths_and_relative_ones(spark: SparkSession, base: Path) -> None:
     from pyspark.errors import AnalysisException
 
-    with pytest.raises(AnalysisException, match="a read takes one root, not the paths"):
+    with pytest.raises(AnalysisException, match="a read takes one root, but the paths"):
         spark.read.format("kstore").load([str(base / "rates"), str(base / "sums")])
     with pytest.raises(AnalysisException, match="the path 'rates' is relative"):
         spark.read.format("kstore").load("rates")
@@ -183,11 +189,11 @@ def test_several_paths_and_relative_ones(spark: SparkSession, base: Path) -> Non
 
 def test_a_wrong_schema_is_refused(spark: SparkSession, base: Path) -> None:
     df = spark.read.format("kstore").schema("value string").load(str(base / "rates"))
-    with pytest.raises(Exception, match="schema has a column value string; the read has: key"):
+    with pytest.raises(Exception, match="schema has a column value string; but the read has: key"):
         df.collect()
 
 
 def test_a_store_is_no_stream(spark: SparkSession, base: Path) -> None:
     df = spark.readStream.format("kstore").load(str(base / "rates"))
-    with pytest.raises(Exception, match="a store cannot be read as a stream: its versions are tab"):
+    with pytest.raises(Exception, match="a store cannot be read as a stream, because each version"):
         df.writeStream.format("noop").start().awaitTermination()

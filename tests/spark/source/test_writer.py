@@ -79,7 +79,9 @@ def test_records_in_the_wrong_partition_are_refused(root: Path) -> None:
     rows = logs.log_table(LOG)
     moved = rows.set_column(5, "partition", pa.array([1] * len(rows), pa.int32()))
     writer = BatchWriter(options(root), SCHEMA, False)
-    with pytest.raises(SpecError, match=r"their keys belong to another.*partition_by='key'"):
+    with pytest.raises(
+        SpecError, match=r"their keys belong to other partitions.*partition_by='key'"
+    ):
         writer.commit(written(writer, moved))
     writer.abort([])
     assert files_below(root) == set()
@@ -120,7 +122,7 @@ def test_an_abort_after_the_commit_takes_nothing(root: Path) -> None:
     ("change", "message"),
     [
         ({"path": ""}, r"the path is missing; .*\.save\("),
-        ({"path": "rel/ative"}, "'rel/ative' is relative, and Spark's processes"),
+        ({"path": "rel/ative"}, "'rel/ative' is relative, but Spark's processes"),
         ({"partitions": "0"}, "partitions='0' is not a number of 1 or more"),
         ({"partitions": "x"}, "partitions='x' is not a number"),
         ({"partition_by": "hash"}, "partition_by='hash' is not key or partition: it is another"),

@@ -53,7 +53,7 @@ def test_reads_that_make_no_sense_are_refused(
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"timestamp": "k"}, SpecError, "key and timestamp are both the column 'k'"),
+        ({"timestamp": "k"}, SpecError, "key and timestamp both name the column 'k'"),
         ({"tolerance_ms": 499.5}, TypeError, r"tolerance_ms=499\.5 is float, not int"),
         ({"tolerance_ms": True}, TypeError, "tolerance_ms=True is bool"),
         ({"version": True}, TypeError, "version=True is bool, not int"),
@@ -171,6 +171,8 @@ def test_overwrite_is_advised_only_where_it_would_do(spark: SparkSession, publis
     df = log_frame(spark, make_log(42, 5, SHARDS))
     other = stores.versioned_key_value_with_headers("others", RETENTION, INTERVAL)
     for mode in ("append", "overwrite"):
-        with pytest.raises(SpecError, match="name is 'rates' there and 'others' here") as caught:
+        with pytest.raises(
+            SpecError, match="name is 'rates' in the root and 'others' in this write"
+        ) as caught:
             write_store(df, published, other, partitions=SHARDS, mode=mode)  # type: ignore[arg-type]
         assert str(caught.value).endswith(". Use another root")

@@ -211,7 +211,7 @@ def test_what_a_vacuum_took_is_not_published(first: Path, root: Path) -> None:
     job = begun(home)
     shard = job.writer().write(0, 1, log_table(one_shard()))
     vacuum(root, grace_s=0)
-    with pytest.raises(StateError, match=r"removed before it was published.*grace_s"):
+    with pytest.raises(StateError, match=r"removed before the job published.*grace_s"):
         job.publish([shard])
     assert home.versions() == [1]
     assert files_below(root) == referred(home)
@@ -234,7 +234,7 @@ def test_a_job_that_was_closed_is_left_to_the_vacuum(first: Path, root: Path) ->
 def test_partitions_are_a_number_from_one_on(root: Path, value: object) -> None:
     from kstore_core.spark.write.job import WriteJob
 
-    with pytest.raises(SpecError, match="a store has at least 1"):
+    with pytest.raises(SpecError, match="is not the number of partitions of a store"):
         WriteJob.plan(
             Root.at(root),
             SPEC,

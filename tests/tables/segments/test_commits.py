@@ -384,6 +384,6 @@ def test_two_stores_of_one_name_are_refused(tmp_path, engine):
     with open_state(tmp_path / "b", engine=engine) as state:
         state.open(window_spec()).put(b"k", b"v", window_start=0)
     with open_state(tmp_path / "b", engine=engine) as state:
-        with pytest.raises(SpecError, match=r"'w' of segments.*opened as a key_value store"):
+        with pytest.raises(SpecError, match=r"'w' with segments.*opened as a key_value store"):
             state.open(plain)
         assert rows_of(state.open(window_spec()).table)

@@ -37,7 +37,7 @@ cdef int read_batch(
     RecordColumns into, const uint8_t *data, Py_ssize_t at, Py_ssize_t size,
     const Head *head, int64_t from_offset, int64_t position,
 ) except -1:
-    """Add the records of a complete batch with offsets from `from_offset` on to `into`."""
+    """Add the records of a complete batch to `into`. Leave out offsets below `from_offset`."""
     cdef bytes records = checked_body(data, at, size, head, position)
     cdef int codec = head.attributes & CODEC_MASK
     cdef Py_ssize_t skipped = SUMMED_BYTES
@@ -228,7 +228,8 @@ def decode_record_columns(buf, *, from_offset=None, min_offset=0, int64_t positi
     CorruptionError
         If the checksum of a batch is wrong, or its length, version or offsets are impossible.
     FormatError
-        If the records of a batch are malformed. ``offset`` is the position of the batch.
+        If the records of a batch are malformed. The attribute ``offset`` of the error is the
+        position of the batch.
     UnsupportedError
         If a batch has a format before version 2, or if a library that the batch needs is not
         installed.
@@ -257,7 +258,7 @@ cdef class RecordBatches:
     def stopped_at(self):
         """int: the position after the last complete batch that was read.
 
-        After the iteration, the rest of the input from this position on is a torn tail.
+        If bytes follow this position after the iteration, these bytes are a torn tail.
         """
         return self._batch.stop
 

@@ -52,8 +52,8 @@ cdef bytes checked_body(
     cdef object computed = crc32c(body)
     if computed != head.crc:
         raise CorruptionError(
-            f"record batch at byte {position + at}, offset {head.base_offset}: its checksum is "
-            f"{head.crc:08x}, but the checksum of its bytes is {computed:08x}"
+            f"record batch at byte {position + at}, offset {head.base_offset}: its checksum in "
+            f"the head is {head.crc:08x}, but the checksum of its bytes is {computed:08x}"
         )
     return body
 
@@ -128,8 +128,8 @@ cdef object described(int64_t at, Py_ssize_t size, const Head *head):
 def find_batch(buf, Py_ssize_t at=0, *, min_offset=0):
     """Return the position of the first valid batch from byte `at` on, or None if there is none.
 
-    A valid batch is complete and has the right checksum. If a valid batch follows a bad one, the
-    log is damaged; otherwise the bad batch is a torn tail.
+    A valid batch is complete and has the right checksum. If a valid batch follows an invalid batch,
+    the log is damaged. If no valid batch follows, the invalid batch is a torn tail.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The class of the head of a record batch, the fields in front of the records."""
+"""The class `BatchHead`, which contains the fields in front of the records of a batch."""
 
 from __future__ import annotations
 
