@@ -1,4 +1,4 @@
-"""The description that a state directory stores, and the check of a spec against it."""
+"""The spec that a state directory stores, and the check of a program's spec against it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FIXED = {
 
 @dataclass(frozen=True, slots=True)
 class StoredSpec:
-    """A description as a state directory stores it: serdes are names, even unknown ones."""
+    """A spec as a state directory stores it. It has the names of the serdes, not the serdes."""
 
     name: str
     shape: str
@@ -43,14 +43,14 @@ class StoredSpec:
 
     @classmethod
     def parse(cls, data: bytes) -> StoredSpec:
-        """Parse the JSON under ``kstore.spec``.
+        """Parse the JSON that a store has under ``kstore.spec``.
 
         Raises
         ------
         FormatDowngradeError
-            A newer kstore wrote it.
+            A newer kstore wrote the JSON.
         SpecError
-            It is damaged.
+            The JSON is damaged.
         """
         try:
             stored = json.loads(data)
@@ -74,26 +74,26 @@ class StoredSpec:
 
     @classmethod
     def of(cls, spec: StoreSpec) -> StoredSpec:
-        """Return the description that a commit of ``spec`` stores."""
+        """Return the stored form of a spec."""
         kept = {name: getattr(spec, name) for name in (*TIMES, *FLAGS)}
         return cls(spec.name, spec.shape, spec.format, spec.key.name, spec.value.name, **kept)
 
     @property
     def family(self) -> str:
-        """As :attr:`StoreSpec.family`."""
+        """The shape, prefixed by ``"time_ordered_"`` if the store is time-ordered."""
         return family(self)
 
     def describe(self) -> dict[str, Any]:
-        """Return the stored description of the store, as JSON types."""
+        """Return the JSON types that a state directory stores for this spec."""
         return described(self, self.key, self.value)
 
     def spec(self) -> StoreSpec:
-        """Return the description with its serdes.
+        """Return a StoreSpec with the built-in serdes of the stored names.
 
         Raises
         ------
         SpecError
-            A serde is not one of the built-in ones.
+            A stored name is not that of a built-in serde.
         """
         return StoreSpec(
             self.name,
@@ -111,7 +111,7 @@ class StoredSpec:
         )
 
     def of_bytes(self) -> StoreSpec:
-        """Return the description with serdes of the same names that pass bytes through."""
+        """Return a StoreSpec whose serdes have the stored names, but convert bytes to bytes."""
         known = replace(self, key="bytes", value="bytes").spec()
         key, value = (
             serdes.BuiltInSerde(name, "binary", bytes, bytes) for name in (self.key, self.value)
@@ -119,21 +119,28 @@ class StoredSpec:
         return replace(known, key=key, value=value)
 
     def describes(self, spec: StoreSpec) -> bool:
-        """Return True if ``spec`` has the same description."""
+        """Return True if ``spec`` would be stored with the same content as this spec."""
         return self.describe() == spec.describe()
 
     def check(self, spec: StoreSpec, where: str) -> None:
-        """Check that this store can be opened as ``spec``.
+        """Raise an error if a store with this stored spec cannot be opened as ``spec``.
 
-        Retention and serdes may differ, and the format if an upgrade leads to it.
+        The retention and the serdes may differ. The format may differ if the stored format can be
+        upgraded to it.
+
+        Parameters
+        ----------
+        spec : StoreSpec
+        where : str
+            The store and its path, for error messages.
 
         Raises
         ------
         SpecError
-            The shape, the segment interval, the window size, the order, the duplicates or the index
-            differ; or no upgrade leads to the format.
+            A field that cannot change differs, or the stored format cannot be upgraded to the
+            format of ``spec``.
         FormatDowngradeError
-            The stored format is newer.
+            The stored format is newer than the format of ``spec``.
         """
         if self.shape != spec.shape:
             raise SpecError(
