@@ -220,8 +220,8 @@ def _check_serdes(spec: StoreSpec) -> None:
             getattr(serde, "deserialize", None)
         ):
             raise SpecError(
-                f"the {role} serde of store {spec.name!r} is {serde!r}, which has no serialize "
-                "and deserialize; see kstore_core.serdes"
+                f"the {role} serde of store {spec.name!r} must have the methods serialize and "
+                f"deserialize, but {serde!r} does not; see kstore_core.serdes"
             )
         if not isinstance(getattr(serde, "name", None), str):
             raise SpecError(

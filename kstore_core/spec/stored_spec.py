@@ -15,13 +15,13 @@ from kstore_core.spec.store_spec import StoreSpec
 __all__ = ["StoredSpec"]
 
 _FIXED = {
-    "segment_interval_ms": "its rows lie in segments of the former",
-    "window_size_ms": "the ends of its windows would be others",
-    "retain_duplicates": "its rows were written with the former",
-    "time_ordered": "its rows lie in the order of the former",
-    "indexed": "its rows were written with the former",
+    "segment_interval_ms": "the stored rows are in segments of the stored interval",
+    "window_size_ms": "another size would change the ends of the stored windows",
+    "retain_duplicates": "the stored rows were written with the stored setting",
+    "time_ordered": "the stored rows are sorted by the stored setting",
+    "indexed": "the stored rows were written with the stored setting",
 }
-"""The fields that never change in a store, and the reasons."""
+"""The fields that cannot change in an existing store, and the reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,30 +144,30 @@ class StoredSpec:
         """
         if self.shape != spec.shape:
             raise SpecError(
-                f"{where} is a {self.shape} store and was opened as a {spec.shape} store; the "
-                f"shape of "
-                f"a store cannot change. Open it as a {self.shape} store, or use another name"
+                f"{where} is a {self.shape} store, but was opened as a {spec.shape} store. The "
+                f"shape of a store cannot change. Open it as a {self.shape} store, or use another "
+                "name"
             )
         for name, why in _FIXED.items():
             kept, asked = getattr(self, name), getattr(spec, name)
             if kept != asked:
                 raise SpecError(
-                    f"{where} has {name}={kept} and was opened with {asked}; {why}. "
-                    f"Pass {name}={kept}"
+                    f"{where} has {name}={kept}, but was opened with {asked}. This cannot change, "
+                    f"because {why}. Pass {name}={kept}"
                 )
         if self.format == spec.format or self.format.name in spec.format.upgrades_from:
             return
         if spec.format.name not in self.format.upgrades_from:
             raise SpecError(
-                f"{where} has the format {self.format.name!r} and was opened as "
-                f"{spec.format.name!r}; there is no upgrade between these formats. Open it as "
+                f"{where} has the format {self.format.name!r}, but was opened as "
+                f"{spec.format.name!r}, and there is no upgrade between these formats. Open it as "
                 f"{self.format.name!r}, or put its records into a new store"
             )
         raise FormatDowngradeError(
-            f"{where} has the format {self.format.name!r} and was opened as "
-            f"{spec.format.name!r}; a store cannot be downgraded in place. Open it as "
-            f"{self.format.name!r}, or write it anew in the older format: kstore migrate PATH "
-            f"STORE --to {spec.format.name}"
+            f"{where} has the format {self.format.name!r}, but was opened as the older format "
+            f"{spec.format.name!r}, and an open cannot downgrade a store. Open it as "
+            f"{self.format.name!r}, or convert it: kstore migrate PATH STORE --to "
+            f"{spec.format.name}"
         )
 
 
