@@ -1,4 +1,7 @@
-"""Changelogs, from which stores are restored. See docs/changelogs.md."""
+"""Changelogs: logs of a store's changes, from which the store can be restored.
+
+See docs/changelogs.md.
+"""
 
 from kstore_core.changelog.files.changelog import FileChangelog
 from kstore_core.changelog.files.directory import ChangelogDirectory, Changelogs

@@ -1,4 +1,4 @@
-"""The base of all changelogs: the records that wait for a commit, in their order."""
+"""The base class of kstore's changelogs: it queues the records that wait for a commit."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ __all__ = ["LogHandle"]
 
 
 class LogHandle(Handle):
-    """An open log: the base of `FileChangelog` and `KafkaChangelog`.
+    """An open log: the base class of `FileChangelog` and `KafkaChangelog`.
 
     Parameters
     ----------
     name : str
-        The name of the log in messages.
+        The name of the log in error messages.
     read_only : bool
-        Send nothing.
+        If True, the log cannot be written to.
     linger_bytes : int
-        The limit for keys, values and headers that wait for a commit; more are sent earlier.
+        The size in bytes of the queued keys, values and headers above which the log sends the
+        queued records before the commit.
     """
 
     _instead = "the arguments that it was opened with"
@@ -51,29 +52,31 @@ class LogHandle(Handle):
 
     @property
     def pending_bytes(self) -> int:
-        """The size of the keys, values and headers that wait for a commit."""
+        """The size in bytes of the keys, values and headers that wait for a commit."""
         return self._pending.payload_bytes
 
     def append(
         self, key: bytes, value: bytes | None, timestamp: int, headers: _HeadersLike = None
     ) -> None:
-        """Add a record; it is sent with the next commit, or when more than `linger_bytes` wait.
+        """Add a record to the queue of the next commit.
+
+        If the queue then exceeds `linger_bytes`, the queued records are sent at once.
 
         Parameters
         ----------
         key : bytes
         value : bytes or None
-            None is a tombstone.
+            None makes the record a tombstone.
         timestamp : int
-            Milliseconds since the epoch; -1 when unknown.
+            The record's time in milliseconds since the epoch; -1 if unknown.
         headers : Headers, iterable of (str, bytes-like or None), or None, optional
 
         Raises
         ------
         TypeError, FormatError
-            As `encode_headers` raises them; TypeError also if `key` is None.
+            The headers are not valid; see `encode_headers`. TypeError also if `key` is None.
         StorageFullError, UnsupportedError, EngineError
-            See `commit`. Nothing is lost: the records still wait.
+            The queued records could not be sent; see `commit`. They stay in the queue.
         """
         self._check_writer()
         if key is None:
@@ -84,11 +87,12 @@ class LogHandle(Handle):
                 self._send_pending()
 
     def extend(self, records: RecordColumns) -> None:
-        """Add many records; their offsets are replaced by the log's. See `append`."""
+        """Add many records, as `append` does. The log gives them new offsets."""
         self._check_writer()
         if records.null_keys:
             raise TypeError(
-                f"{records.null_keys} records have no key; each record of a changelog needs one"
+                f"{records.null_keys} records have no key, but each record of a changelog needs a "
+                "key; give each record a key"
             )
         with self._guard, uninterrupted():
             self._pending.extend(records, self._next_offset())
@@ -96,26 +100,26 @@ class LogHandle(Handle):
                 self._send_pending()
 
     def discard(self) -> None:
-        """Discard the records that wait."""
+        """Discard the records that wait for a commit."""
         self._check_writer()
         with self._guard:
             self._pending = RecordColumns()
 
     def _next_offset(self) -> int:
-        """Return the offset for the next record that is added."""
+        """Return the offset that the next added record gets."""
         return self._pending.next_offset
 
     @abstractmethod
     def _send_pending(self) -> object:
-        """Send the records that wait, and empty their queue."""
+        """Send the queued records, and empty the queue."""
 
     def _check_reaches(self, offset: int, end: int) -> None:
-        """Refuse to read from an offset after the log's end."""
+        """Raise InconsistentStateError if an offset is after the log's end."""
         if offset > end:
             raise InconsistentStateError(
-                f"{self._name} ends at offset {end}, but is to be read from {offset}: it is the "
-                "log of another store, or has lost its end. Restore the store anew, from a log "
-                "that has all of its records"
+                f"the changelog {self._name} ends at offset {end}, but the store continues at "
+                f"offset {offset}. Either the log belongs to another store, or the log has lost "
+                "its last records. Restore the store anew, from a log that has all of its records"
             )
 
     def _check(self) -> None:
@@ -125,12 +129,15 @@ class LogHandle(Handle):
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
             raise ForkedHandleError(
-                f"{self._name} was opened by process {self._pid} and is used in {os.getpid()}, a "
-                "fork of it; open the changelog in the process that uses it"
+                f"the changelog {self._name} was opened in process {self._pid}, but is used in its "
+                f"fork, process {os.getpid()}; open the changelog in the process that uses it"
             )
 
     def _check_writer(self) -> None:
         self._check()
         if self.read_only:
-            raise UnsupportedError(f"{self._name} was opened with read_only=True")
+            raise UnsupportedError(
+                f"the changelog {self._name} cannot be written to, because it was opened with "
+                "read_only=True; open it without read_only"
+            )
         self._check_process()

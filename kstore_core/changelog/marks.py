@@ -1,8 +1,8 @@
-"""Marks in a changelog: the begin of each commit's rows, and the state at its end.
+"""The commit marks in a changelog, which are before and after the rows of each commit.
 
-A mark is a record: a tombstone of a key that no store has, with its content in a header. A restore
-by Kafka Streams treats it as a delete of a missing key, so it leaves no row and no header in any
-format. docs/decisions/changelogs/commit-markers.md has the reasons.
+A mark is a tombstone record of a key that no store has. A header of the record has the mark's
+content. When Kafka Streams restores a store, it deletes the missing key, so a mark changes no row.
+docs/decisions/changelogs/commit-markers.md has the reasons for this design.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from kstore_core.offsets.position import copy_position
 __all__ = ["MARK_KEY", "Begin", "Commit", "Mark", "append_mark", "is_commit", "marks_in", "parse"]
 
 MARK_KEY = b"\0kstore.commit 8f0c5b1e27d94a63" + bytes(16)
-"""The key of all marks, so that compaction keeps the last one. It ends like the key of a window or
-of a session with the times 0, which do not move stream time."""
+"""The key of all marks. All marks have the same key, so that compaction keeps only the last mark.
+
+The key ends with zeros, like the key of a window or session whose times are 0. So a restore by
+Kafka Streams does not advance stream time when it reads a mark.
+"""
 
 _HEADER = "kstore.commit"
 _BEGIN, _COMMIT = b"B", b"C"
@@ -33,15 +36,15 @@ _NOTHING = -1
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """The mark before the rows of a commit, or of a part of one that is sent at once.
+    """The mark that is sent before each batch of rows of a commit.
 
     Attributes
     ----------
     rows : int
-        The number of records that follow and belong to these rows.
+        The number of row records in the batch that follows the mark.
     without : int or None
-        The first offset of void records before this mark: those of a commit that an earlier writer
-        began and did not finish.
+        The first offset of the void records before this mark, or None if there are none. Records
+        are void if an earlier writer sent them for a commit that it did not finish.
     """
 
     rows: int
@@ -50,17 +53,18 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The mark after the rows of a commit: the state of a store with all records before it.
+    """The mark after the rows of a commit, with the metadata that the commit wrote.
 
     Attributes
     ----------
     offsets : dict
-        The last contained offset of each input partition.
+        The last offset of each input partition that the store contains.
     position : dict
         The last applied offset, by topic and partition.
     stream_time : int or None
-        Milliseconds.
+        The store's stream time in ms; None if it is unknown.
     notes : dict
+        The metadata that layers and callers stored with the commit, by name.
     """
 
     offsets: dict[Partition, int] = field(default_factory=dict)
@@ -73,13 +77,13 @@ Mark = Begin | Commit
 
 
 def append_mark(columns: RecordColumns, mark: Mark, timestamp: int) -> None:
-    """Append a mark to records."""
+    """Append the record of a mark to columns of records."""
     mark_bytes = _begin_bytes(mark) if isinstance(mark, Begin) else _commit_bytes(mark)
     columns.append(columns.next_offset, timestamp, MARK_KEY, None, [(_HEADER, mark_bytes)])
 
 
 def marks_in(columns: RecordColumns) -> Iterable[tuple[int, bytes]]:
-    """Yield the index and the bytes of each mark among records; `parse` reads the bytes."""
+    """Yield the index and the encoded bytes of each mark among records. `parse` decodes them."""
     for index in columns.with_key(MARK_KEY):
         record = columns[index]
         if record.value is None and (mark_bytes := record.headers.value(_HEADER)) is not None:
@@ -87,17 +91,17 @@ def marks_in(columns: RecordColumns) -> Iterable[tuple[int, bytes]]:
 
 
 def is_commit(mark_bytes: bytes) -> bool:
-    """Return True if these bytes are a `Commit`."""
+    """Return True if the bytes of a mark encode a `Commit`."""
     return mark_bytes.startswith(_COMMIT)
 
 
 def parse(mark_bytes: bytes) -> Mark:
-    """Return the mark of these bytes.
+    """Return the mark that the bytes encode.
 
     Raises
     ------
     FormatError
-        They are no mark, or one of a newer kstore.
+        The bytes do not encode a mark, or encode a kind of mark of a newer kstore.
     """
     try:
         if mark_bytes[:1] == _BEGIN:
@@ -106,10 +110,13 @@ def parse(mark_bytes: bytes) -> Mark:
         if mark_bytes[:1] == _COMMIT:
             return _commit_of(json.loads(mark_bytes[1:]))
     except (struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FormatError(f"the commit mark {mark_bytes[:60]!r} cannot be read: {error}") from error
+        raise FormatError(
+            f"a commit mark in the changelog cannot be decoded: {error}. Its first bytes are "
+            f"{mark_bytes[:60]!r}. Take the log from a copy, or restore the store from its source"
+        ) from error
     raise FormatError(
-        f"the commit mark {mark_bytes[:60]!r} has a kind that this version cannot read; a newer "
-        "version of kstore wrote the log; upgrade kstore"
+        f"a commit mark in the changelog begins with {mark_bytes[:60]!r}, a kind of mark that this "
+        "version of kstore does not know. A newer version wrote the log; upgrade kstore"
     )
 
 

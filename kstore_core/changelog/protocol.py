@@ -1,4 +1,4 @@
-"""The protocol of changelogs, for writers and for restores."""
+"""The interface that writers and restores need from a changelog."""
 
 from __future__ import annotations
 
@@ -30,53 +30,56 @@ class Changelog(Protocol):
 
     @property
     def start_offset(self) -> int:
-        """The first offset that may exist; earlier records have expired."""
+        """The lowest offset that may have a record; records at lower offsets have expired."""
 
     @property
     def high_watermark(self) -> int:
-        """The offset after the last record that a reader gets."""
+        """The offset that follows the last record that a reader gets."""
 
     def append(
         self, key: bytes, value: bytes | None, timestamp: int, headers: _HeadersLike = None
     ) -> None:
-        """Add a record; it is sent with the next commit at the latest.
+        """Add a record. The next commit sends it, if it was not sent earlier.
 
         Parameters
         ----------
         key : bytes
         value : bytes or None
-            None is a tombstone.
+            None makes the record a tombstone.
         timestamp : int
-            Milliseconds since the epoch; -1 when unknown.
+            The record's time in milliseconds since the epoch; -1 if unknown.
         headers : Headers, iterable of (str, bytes-like or None), or None, optional
         """
 
     def extend(self, records: RecordColumns) -> None:
-        """Add many records; their offsets are replaced by the log's."""
+        """Add many records. The log gives them new offsets."""
 
     def commit(self) -> int:
-        """Send the added records; returns the high watermark once the log has them.
+        """Send the added records, and return the high watermark once the log has the records.
 
-        After a failure the records stay, and a later commit sends them.
+        If the commit fails, the log keeps the records, and a later commit sends them.
         """
 
     def discard(self) -> None:
-        """Discard the records that were added and not sent."""
+        """Discard the records that were added but not sent."""
 
     def read(self, from_offset: int | None = None) -> Iterator[RecordColumns]:
-        """The records from an offset (inclusive) up to the high watermark as of this call."""
+        """Return the records from an offset (inclusive) up to the high watermark (exclusive).
+
+        The high watermark is that of the time of this call.
+        """
 
     def close(self) -> None:
         """Close the log without sending uncommitted records. A second close does nothing."""
 
 
 def check_changelog(given: object) -> None:
-    """Refuse to restore from an object that is no changelog of one partition.
+    """Raise an error unless an object is a changelog of one partition.
 
     Raises
     ------
     TypeError
-        The object is no changelog; the text says how to make one.
+        The object is not a changelog; the message tells how to open a changelog.
     SpecError
         The partition is negative, or the topic has no name.
     """
@@ -85,15 +88,15 @@ def check_changelog(given: object) -> None:
             f"{given!r}" if isinstance(given, (str, os.PathLike)) else f"a {type(given).__name__}"
         )
         hint = (
-            "call its changelog_of(spec, path) for the changelog of one store"
+            "To get the changelog of one store, call changelog_of(spec, path) of this object"
             if hasattr(given, "changelog_of")
-            else "open a log in files with FileChangelog(root, topic, partition, read_only=True), "
-            "one in Kafka with KafkaChangelog(servers, topic, partition, read_only=True), both of "
-            "kstore_core.changelog; put records that are in memory into the store yourself"
+            else "Open a log in files with FileChangelog(root, topic, partition, read_only=True), "
+            "or a log in Kafka with KafkaChangelog(servers, topic, partition, read_only=True). "
+            "Both classes are in kstore_core.changelog. Records in memory need no changelog: put "
+            "them into the store"
         )
         raise TypeError(
-            f"a changelog is one partition of a topic, with topic, partition and read(), not "
-            f"{what}: {hint}"
+            f"a changelog must be an object with topic, partition and read(), not {what}. {hint}"
         )
     log = cast("Changelog", given)
     try:
@@ -101,5 +104,6 @@ def check_changelog(given: object) -> None:
     except ValueError as error:
         raise SpecError(
             f"the changelog {log.topic!r}, partition {log.partition}, has a bad topic or "
-            f"partition: {error}. Open it with the topic's name and a partition of 0 or above"
+            f"partition: {error}. Open the changelog with the name of its topic and a partition "
+            "of 0 or above"
         ) from error

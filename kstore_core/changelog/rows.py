@@ -1,4 +1,4 @@
-"""A store's rows as records of its changelog and back, by the store's format.
+"""Conversion of a store's rows to records of its changelog, and back, for each format.
 
 =====================  =====================  ==================================  ================
 format                 record's value         record's timestamp                  record's headers
@@ -11,10 +11,13 @@ versioned              the value              the version's                     
 versioned_headers      the value alone        the version's                       the version's
 =====================  =====================  ==================================  ================
 
-A delete has no value; in formats with headers it has the headers of the input record. The record's
-key is the row's key. In a window store it includes the window's start and sequence number, in a
-session store the session's times. The format ``ordered_x`` of a time-ordered store is logged like
-the format ``x``. Its row keys begin with their times, but the keys of its records begin with the
+The record of a delete has no value. In formats with headers it has the headers of the input record.
+
+The record's key is the row's key. The row's key of a window store includes the window's start and
+a sequence number; the row's key of a session store includes the session's times.
+
+The rows of a format ``ordered_x`` (of a time-ordered store) are logged like rows of the format
+``x``. The keys of these rows begin with their times, but the keys of the records begin with the
 user's key.
 """
 
@@ -65,19 +68,28 @@ _LOG_KEYS: dict[KeySchema, tuple[_Convert, _Convert]] = {
         lambda key: time_first_session_key(*split_session_key(key)),
     ),
 }
-"""For schemas whose row keys differ from record keys: to the record's key, and back."""
+"""The functions that convert a row's key to the record's key, and back.
+
+Only the schemas whose row keys differ from record keys are in this mapping.
+"""
 
 
 def _converters(schema: KeySchema | None) -> tuple[_Convert, _Convert] | None:
     if schema in (None, WINDOW, SESSION):
         return None
     if schema not in _LOG_KEYS:
-        raise SpecError(f"rows of {schema.name} are index rows, which are not logged")
+        raise SpecError(
+            f"rows of the schema {schema.name} are index rows, and a changelog has no index rows; "
+            "pass the schema of the store's rows"
+        )
     return _LOG_KEYS[schema]
 
 
 def row_layout(value_format: ValueFormat) -> _RowLayout:
-    """Return the codec's name of a format's row layout; a version's time is not part of it."""
+    """Return the codec's name for the layout of a format's row values.
+
+    The time of a version is not part of this layout.
+    """
     timed = value_format.timestamped and not value_format.versioned
     if value_format.headers:
         return "value_timestamp_headers" if timed else "aggregation_with_headers"
@@ -94,29 +106,33 @@ def to_log(
     schema: KeySchema | None = None,
     first_offset: int = 0,
 ) -> RecordColumns:
-    """Return the changelog records of rows that were written.
+    """Return the changelog records for rows that were written to a store.
 
     Parameters
     ----------
     value_format : ValueFormat
     keys : sequence of bytes
-        The keys in the table; for a versioned store the user's keys.
+        The keys of the rows in the table. For a versioned store, the user's keys.
     rows : sequence of bytes or None
-        The values in the table; for a versioned store those passed to ``put``. None is a delete.
+        The values of the rows in the table. For a versioned store, the values passed to ``put``.
+        None means a delete.
     timestamps : sequence of int
-        Milliseconds: for a versioned store those of the versions, else those of the input records.
+        Times in ms. For a versioned store, the times of the versions; else those of the input
+        records.
     headers : sequence of headers, optional
-        Those of the input records. Only deletes use them.
+        The headers of the input records. Only the records of deletes get these headers.
     schema : KeySchema, optional
         The layout of the row keys of a window or session store.
     first_offset : int, default 0
+        The offset of the first record.
 
     Raises
     ------
     FormatError
-        A row does not have this format; the text names the row. Or a key does not fit the schema.
+        A row does not have this format (the message names the row), or a key does not fit the
+        schema.
     SpecError
-        Rows of this schema are not logged.
+        The schema is that of index rows, which are not logged.
     """
     if convert := _converters(schema):
         keys = [convert[0](key) for key in keys]
@@ -133,14 +149,16 @@ def to_log(
 def from_log(
     value_format: ValueFormat, records: RecordColumns, *, schema: KeySchema | None = None
 ) -> tuple[list[bytes], list[bytes | None]]:
-    """The keys and rows that changelog records restore; the time of a version stays in `records`.
+    """Return the keys and the values of the rows that changelog records restore.
+
+    For a versioned store, the times of the versions are the timestamps of `records`.
 
     Raises
     ------
     FormatError
-        A record has no key; the text names its offset. Or a key does not fit the schema.
+        A record has no key (the message names its offset), or a key does not fit the schema.
     SpecError
-        Rows of this schema are not logged.
+        The schema is that of index rows, which are not logged.
     """
     convert = _converters(schema)
     keys, rows = log_to_rows(records, row_layout(value_format))

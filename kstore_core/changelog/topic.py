@@ -15,7 +15,10 @@ from kstore_core.spec import StoreSpec
 __all__ = ["ADDITIONAL_RETENTION_MS", "LogConfig", "changelog_topic", "check_topic", "topic_config"]
 
 ADDITIONAL_RETENTION_MS = 86_400_000
-"""The time, ms, for which a log keeps history longer than its store: clocks may differ."""
+"""The time in ms for which a log keeps records longer than its store does.
+
+Kafka Streams adds this time because clocks may differ.
+"""
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _MAX_MS = 2**63 - 1
@@ -23,32 +26,35 @@ _MIB = 1024 * 1024
 
 
 def changelog_topic(application_id: str, store: str) -> str:
-    """``<application id>-<store>-changelog``.
+    """Return the name of a store's changelog topic, ``<application id>-<store>-changelog``.
 
     Raises
     ------
     SpecError
-        Kafka does not allow the name, or a part of it is empty.
+        Kafka does not allow the name, or an argument is empty.
     """
     if not application_id or not store:
         raise SpecError(
-            f"a changelog topic needs an application and a store, not {application_id!r} and "
-            f"{store!r}"
+            "the application ID and the store's name must not be empty for a changelog topic; they "
+            f"are {application_id!r} and {store!r}"
         )
     return check_topic(f"{application_id}-{store}-changelog")
 
 
 def check_topic(name: str) -> str:
-    """Return the name if Kafka allows it for a topic: 1 to 249 of ``A-Za-z0-9._-``, not dots only.
+    """Return the name of a topic, or raise an error if Kafka does not allow the name.
+
+    A name must have 1 to 249 characters of ``A-Za-z0-9._-``, and must not be ``.`` or ``..``.
 
     Raises
     ------
     SpecError
-        Kafka does not allow it.
+        Kafka does not allow the name.
     """
     if not _TOPIC.fullmatch(name) or name in (".", ".."):
         raise SpecError(
-            f"{name!r} cannot be the name of a topic: 1 to 249 of A-Za-z0-9._- are needed"
+            f"{name!r} cannot be the name of a topic. A name must have 1 to 249 characters of "
+            "A-Za-z0-9._-, and must not be '.' or '..'"
         )
     return name
 
@@ -65,17 +71,19 @@ def topic_config(
     ----------
     spec : StoreSpec
     overrides : mapping of str to str, optional
-        Settings that replace or add to these.
+        Settings that replace the returned settings or are added to them.
     additional_retention_ms : int
-        For window and session stores: Kafka's ``windowstore.changelog.additional.retention.ms``.
+        The time in ms for which the log of a window or session store keeps records longer than
+        the store; Kafka's setting ``windowstore.changelog.additional.retention.ms``.
 
     Returns
     -------
     dict of str to str
-        By Kafka's names. Key-value stores are compacted. Versioned stores are compacted, but
-        records younger than the history retention and a day are not. The logs of window and session
-        stores are compacted, and records older than their retention and the additional one are
-        deleted. A window store that retains duplicates is not compacted: it has many rows per key.
+        The settings by Kafka's names. The log of a key-value store is compacted. The log of a
+        versioned store is compacted, except records that are younger than the history retention
+        plus one day. The log of a window or session store is compacted, and records older than the
+        retention plus `additional_retention_ms` are deleted. The log of a window store that retains
+        duplicates is not compacted, because the store has several rows for a key and a window.
     """
     config = {"message.timestamp.type": "CreateTime", "cleanup.policy": "compact"}
     if spec.shape == "versioned":
@@ -92,23 +100,24 @@ def topic_config(
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """The settings of a log in files. The defaults are Kafka's, except for smaller segments.
+    """The settings of a log in files. The defaults are Kafka's, except that segments are smaller.
 
     Attributes
     ----------
     compact : bool
         If True, compaction keeps only the last of the records with equal keys.
     retention_ms : int or None
-        The greatest age of a closed segment, by its newest record; None: no limit.
+        The age in ms of the newest record of a closed segment above which the segment is deleted;
+        no limit if None.
     min_compaction_lag_ms : int
-        The least age of a record before compaction may remove it.
+        The age in ms below which compaction must not remove a record.
     delete_retention_ms : int
-        The time for which a tombstone stays after the first compaction that reads it, so that a
-        reader from the start sees it.
+        The time in ms for which a tombstone stays after the first compaction that reads it, so that
+        a reader that began at the start of the log still reads the tombstone.
     segment_bytes : int
-        The largest size of a segment. Only closed segments are compacted or deleted.
+        The largest size of a segment in bytes. Only closed segments are compacted or deleted.
     compression : str
-        "none", "gzip", "snappy", "lz4" or "zstd".
+        The codec of the batches: "none", "gzip", "snappy", "lz4" or "zstd".
     """
 
     compact: bool = True
@@ -121,19 +130,24 @@ class LogConfig:
     def __post_init__(self) -> None:
         for name in ("min_compaction_lag_ms", "delete_retention_ms"):
             if getattr(self, name) < 0:
-                raise SpecError(f"{name} is {getattr(self, name)}; 0 or more is needed")
+                raise SpecError(f"{name} must be 0 or more, not {getattr(self, name)}")
         if self.segment_bytes < 1:
-            raise SpecError(f"segment_bytes is {self.segment_bytes}; 1 or more is needed")
+            raise SpecError(f"segment_bytes must be 1 or more, not {self.segment_bytes}")
         check_choice("compression", self.compression, CODECS)
 
     @classmethod
     def of_topic(cls, config: Mapping[str, str]) -> Self:
-        """Return the settings of a topic, given by Kafka's names.
+        """Return the settings of a log in files for the settings of a topic.
+
+        Parameters
+        ----------
+        config : mapping of str to str
+            The topic's settings, by Kafka's names.
 
         Raises
         ------
         SpecError
-            A setting that a log in files does not have, or a bad value.
+            A log in files does not support a setting, or a value is not valid.
         """
         policy = "compact"
         retention_ms: int | None = None
@@ -151,13 +165,15 @@ class LogConfig:
                 compression = {"producer": "none", "uncompressed": "none"}.get(value, value)
             elif (name, value) != ("message.timestamp.type", "CreateTime"):
                 raise SpecError(
-                    f"a changelog in files has no setting {name}={value}; there are: "
-                    f"cleanup.policy, retention.ms, {', '.join(_NUMBERS)}, compression.type, "
-                    "message.timestamp.type=CreateTime"
+                    f"a changelog in files does not support the setting {name}={value}. The "
+                    f"settings must be among cleanup.policy, retention.ms, {', '.join(_NUMBERS)}, "
+                    "compression.type, and message.timestamp.type=CreateTime"
                 )
         policies = {part.strip() for part in policy.split(",")}
         if not policies <= {"compact", "delete"}:
-            raise SpecError(f"cleanup.policy={policy}: compact, delete or both are needed")
+            raise SpecError(
+                f"cleanup.policy must be compact, delete, or compact,delete, not {policy}"
+            )
         return cls(
             compact="compact" in policies,
             retention_ms=retention_ms if "delete" in policies else None,
@@ -177,4 +193,4 @@ def _number(name: str, value: str) -> int:
     try:
         return int(value)
     except ValueError:
-        raise SpecError(f"{name}={value}: an integer is needed") from None
+        raise SpecError(f"{name} must be an integer, not {value}") from None

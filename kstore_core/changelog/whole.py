@@ -1,8 +1,9 @@
-"""The records of the whole commits of a changelog, from which a store may be restored.
+"""Reading a changelog without the records of unfinished commits.
 
-Rows of an open commit are buffered until its mark is read. If the log has no mark for them, the
-writer was killed before it had sent all of them, and they are skipped. A log without marks, as
-Kafka Streams writes it, is passed on unchanged.
+kstore writes a commit mark after the records of each commit. The reader buffers records until it
+reads the mark of their commit. If the log has no such mark, the writer was killed before it had
+sent all records of the commit, and the reader skips these records. A log without any marks, which
+Kafka Streams writes, is read unchanged.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from kstore_core.codec import RecordColumns
 __all__ = ["WholeCommits", "whole_end", "without_marks"]
 
 BUFFERED_BYTES = 24 * 1024 * 1024
-"""The limit for buffered keys, values and headers. For a larger commit the log is read ahead
-instead, to find its end."""
+"""The largest size of the buffered keys, values and headers, in bytes. If a commit is larger, the
+reader first reads the log up to the end of the commit, to find out which records are valid."""
 
 _Span = tuple[int, int]
 
 
 def without_marks(columns: RecordColumns) -> RecordColumns:
-    """Return the records without the marks among them."""
+    """Return the records that are not commit marks."""
     mask = bytearray(b"\1") * len(columns)
     for index, _ in marks_in(columns):
         mask[index] = 0
@@ -32,7 +33,13 @@ def without_marks(columns: RecordColumns) -> RecordColumns:
 
 
 def whole_end(log: Changelog, contained: int) -> int:
-    """The offset after the last whole commit, for a store that contains the offset `contained`."""
+    """Return the offset after the last finished commit of a log.
+
+    Parameters
+    ----------
+    contained : int
+        The last offset that the store contains; the search begins after this offset.
+    """
     whole = WholeCommits(log, contained + 1, contained + 1)
     for _ in whole:
         pass
@@ -40,7 +47,9 @@ def whole_end(log: Changelog, contained: int) -> int:
 
 
 class WholeCommits:
-    """An iterator, to be used once, of a log's records from an offset on, without marks.
+    """A log's records from an offset on, without marks and without unfinished commits.
+
+    An object can be iterated only once.
 
     Parameters
     ----------
@@ -53,12 +62,13 @@ class WholeCommits:
     Attributes
     ----------
     next_offset : int
-        The offset after the records yielded so far.
+        The offset after the records that were yielded.
     commit : Commit or None
-        The state of a store that has the yielded records. None if it is unknown: no mark was read,
-        or records without marks follow the last one.
+        The mark that describes a store with all yielded records. None if no mark was read, or if
+        records without a mark follow the last mark.
     left_out : int or None
-        After the iteration: the first offset of an open commit whose records were skipped.
+        The first offset of the unfinished commit whose records were skipped; None if no records
+        were skipped. It is set when the iteration ends.
     """
 
     def __init__(self, log: Changelog, begin: int, whole_at: int) -> None:
@@ -68,15 +78,15 @@ class WholeCommits:
         self._log = log
         self._whole_at = whole_at
         self._ended: bytes | None = None
-        self._since: int | None = None  # the begin of the open commit
-        self._reach = 0  # the offset after the rows that its marks count
-        # True if the open commit begins right after the last whole one: without it the store is
-        # whole. Else compaction may have removed rows that rows of the open commit supersede.
+        self._since: int | None = None  # the offset at which the open commit begins
+        self._reach = 0  # the offset after the rows that the marks of the open commit count
+        # True if the open commit begins right after the last finished commit. The store is then
+        # complete without the open commit. Otherwise compaction may have removed rows because rows
+        # of the open commit supersede them.
         self._is_exact = True
         self._buffered: list[RecordColumns] = []
-        self._voids: list[_Span] | None = (
-            None  # void spans of the open commit, if the log was read ahead
-        )
+        # The void spans of the open commit, if the log was read ahead.
+        self._voids: list[_Span] | None = None
 
     def __iter__(self) -> Iterator[RecordColumns]:
         for columns in self._log.read(self.next_offset):
@@ -93,15 +103,14 @@ class WholeCommits:
 
     @property
     def _yields_open_commit(self) -> bool:
-        """True if rows of a commit that is still open at the log's end are yielded anyway."""
+        """True if the records of a commit without an end mark are yielded all the same."""
         if self._voids is not None:
-            return self._voids != [
-                (self._since, sys.maxsize)
-            ]  # its end follows the records that were read
+            # Other spans mean that the end of the commit follows the records that were read.
+            return self._voids != [(self._since, sys.maxsize)]
         return not self._is_exact
 
     def _whole_records(self, columns: RecordColumns) -> Iterator[RecordColumns]:
-        """Yield the buffered records whose commit has ended, then the next whole ones."""
+        """Yield the records that are known to be valid after these columns were read."""
         marks = list(marks_in(columns))
         if not marks and self._since is None:
             self._ended = None
@@ -156,13 +165,16 @@ class WholeCommits:
             self._buffered.append(columns.chosen(chosen))
 
     def _close(self, mark_bytes: bytes | None) -> Iterator[RecordColumns]:
-        """Yield the buffered records: their commit has ended, or records without marks follow."""
+        """End the open commit and yield its buffered records."""
         buffered, self._buffered = self._buffered, []
         self._since, self._voids, self._ended = None, None, mark_bytes
         yield from (some for some in buffered if len(some))
 
     def _read_ahead(self, offset: int) -> list[_Span]:
-        """Return the spans of the open commit that are void."""
+        """Read the log from an offset on, and return the spans of void records in the open commit.
+
+        Records are void if a writer sent them for a commit that it did not finish.
+        """
         assert self._since is not None
         voids: list[_Span] = []
         reach = self._reach
@@ -196,7 +208,7 @@ def _outside(columns: RecordColumns, spans: list[_Span]) -> RecordColumns:
 
 
 def _up_to(columns: RecordColumns, mask: bytearray, end: int) -> Iterator[RecordColumns]:
-    """Yield the chosen records before an index, with a ``next_offset`` that is not after it."""
+    """Yield the chosen records before an index, in columns that end at the last chosen record."""
     chosen = columns.chosen(mask[:end] + bytes(len(columns) - end))
     if len(chosen):
         some = RecordColumns()

@@ -120,7 +120,7 @@ def _discard_output() -> None:
 def _show_warning(
     usual: Any, printed: set[str], message: Warning | str, category: type[Warning], *where: Any
 ) -> None:
-    """Print a warning: one about a plug-in on one line and only once, any other by ``usual``."""
+    """Print a warning about a plug-in once, on one line; pass other warnings to ``usual``."""
     if not issubclass(category, PluginWarning):
         usual(message, category, *where)
     elif str(message) not in printed:

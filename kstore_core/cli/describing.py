@@ -101,7 +101,8 @@ def describe(
     Raises
     ------
     SpecError
-        The spec is unknown and the options do not describe it, or the options contradict it.
+        The store has no stored spec and the options do not describe it, or the options contradict
+        the store.
     """
     given: dict[str, Any] = {name: ms for name, ms in times.items() if ms is not None}
     if shape is None and value_format is not None:
@@ -289,7 +290,7 @@ def _segments(view: Overview, shape: str, interval_ms: int | None) -> tuple[Segm
 
 
 def _with_rows(described: Described, view: Overview) -> Described:
-    """Add the facts that the rows of the store show to its description.
+    """Set ``numbered`` and ``unindexed`` of a description from the rows of the store.
 
     Raises
     ------

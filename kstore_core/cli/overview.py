@@ -43,8 +43,8 @@ class Overview:
     first_rows : dict of str to bytes
         The value of the first key of each namespace, if the store has one database.
     segments : tuple of SegmentOverview or None
-        The segments that were read, the oldest first. None if the store has one database and its
-        segments are unknown.
+        The segments that were read, the oldest first. None if the store has one database and no
+        segments of it were read.
     shared : bool
         True if the engine keeps all segments of a store in one database. Then the store may have
         segments although ``segments`` is None.
@@ -111,7 +111,7 @@ def read_overview(state: StateDirectory, store: str, *, whole: bool = False) -> 
     known = state.stores()
     if store not in known:
         there = ", ".join(known) or "none"
-        raise NotFoundError(f"no store {store!r} in {state.path}; there are: {there}")
+        raise NotFoundError(f"{state.path} has no store {store!r}; it has: {there}")
     engine, root = state.engine, state.path
     if store in engine.parents(root):
         return _read_segments(engine, root, store, whole=whole)
@@ -209,7 +209,8 @@ def _ends(namespaces: Iterable[Namespace]) -> dict[str, bytes]:
 def possible_families(view: Overview) -> list[str]:
     """Return the families that the store may have according to its stored spec and namespaces.
 
-    Families of time-ordered stores come last, because they are rare.
+    A family is a shape, with the prefix ``time_ordered_`` if the keys of the rows begin with the
+    time. Such families come last, because they are rare.
     """
     if view.record.spec is not None:
         return [view.record.spec.family]

@@ -170,7 +170,8 @@ def opened(root: Path, store: str, options: Mapping[str, Any]) -> Iterator[Reade
 
 def _kind(described: Described) -> str:
     spec = described.spec
-    return f"a {in_words(spec.family)} store of the format {spec.format.name}, by its namespaces"
+    known = f"a {in_words(spec.family)} store of the format {spec.format.name}"
+    return f"{known}, according to its namespaces"
 
 
 def _serde(name: str) -> BuiltInSerde[Any]:

@@ -48,7 +48,7 @@ class SegmentOverview:
     def lies_at(self, interval_ms: int, store: str) -> bool:
         """Return True if a segment of the width ``interval_ms`` can begin at this segment's start.
 
-        A segment whose name has a date, as in old versions of Kafka Streams, is not checked.
+        Return True for a segment whose name has a date, as in old versions of Kafka Streams.
         """
         return self.start % interval_ms == 0 or is_dated(store, self.name)
 

@@ -76,7 +76,7 @@ def _figures(result: Result) -> str:
         verdict = ("good", rows, "rows looked up in the bank's file agree")
     cards = [
         ("", f"{result.steps[0].rows:,}", f"rates of {result.currencies} currencies restored"),
-        ("", f"{_rate(result):,.0f}", "rows joined a second, in one cold run"),
+        ("", f"{_rate(result):,.0f}", "rows joined per second, in one cold run"),
         (
             "",
             f"€{moved + ended:,.0f}",

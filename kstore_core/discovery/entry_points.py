@@ -159,8 +159,8 @@ def load_hooks(group: str, found: Announced) -> pluggy.HookRelay:
     Raises
     ------
     BaseException
-        The import raised this error, or it is pluggy's ``PluginValidationError`` because the
-        plug-in implements a hook, or an argument of a hook, that does not exist.
+        The import raised this error. Or the plug-in implements a hook or an argument that does not
+        exist, and this is the ``PluginValidationError`` of pluggy.
     PluginError
         The plug-in implements no hook of its group.
     """
@@ -239,10 +239,11 @@ def require(*names: str) -> None:
         if name not in known:
             raise PluginError(
                 f"no plug-in {name!r} is installed in the group {PLUGINS!r}; "
-                f"installed are: {', '.join(known) or 'none'}. See: kstore engines"
+                f"installed are: {', '.join(known) or 'none'}. List all plug-ins with: "
+                "kstore engines"
             )
         if known[name].error is not None:
-            raise PluginError(f"{known[name].error}. See: kstore engines")
+            raise PluginError(f"{known[name].error}. List all plug-ins with: kstore engines")
 
 
 def wrap_table(table: Table, spec: StoreSpec) -> Table:

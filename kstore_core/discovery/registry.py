@@ -1,4 +1,7 @@
-"""The installed engines, which entry points announce. An engine is imported when it is used."""
+"""The installed engines, which distributions announce by entry points.
+
+An engine is imported when it is used for the first time.
+"""
 
 from __future__ import annotations
 

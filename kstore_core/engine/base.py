@@ -1,8 +1,9 @@
-"""The engine SPI: storage only.
+"""The interface of a storage engine (SPI).
 
-An :class:`Engine` opens one :class:`~kstore_core.engine.Database` for each store. The core does
-staging, tables, versions, upgrades and offsets: an engine never sees a header or a time. These
-docstrings are the contract, and :mod:`kstore_core.testing` tests engines against it.
+An :class:`Engine` opens a :class:`~kstore_core.engine.Database` for each store, and an engine with
+children opens one for each segment. An engine only stores bytes and knows nothing of headers or
+times. The core of kstore does the rest: staging, tables, versions, upgrades and offsets. An engine
+must do what these docstrings say, and :mod:`kstore_core.testing` has the tests for this.
 """
 
 from __future__ import annotations
@@ -20,16 +21,20 @@ __all__ = ["Engine"]
 
 
 class Engine(ABC):
-    """A kind of storage. Instances hold options, and are cheap until they open something.
+    """The base class of a storage engine.
 
-    If rows persist, an instance can be pickled, so that other processes can open the same stores.
+    An instance contains the options of the engine, and must not open anything when it is created.
+    If ``capabilities.persistent`` is True, it must be possible to pickle an instance, so that
+    another process can open the same stores.
 
     Attributes
     ----------
     name : str
-        The name for ``open_state(engine=…)``, which the directory records.
+        The name of the engine for ``open_state(engine=…)``. kstore also writes the name to the
+        state directory.
     capabilities : Capabilities
-        Those of the default options; an instance may have others, depending on its options.
+        The capabilities of the engine. The attribute of the class is for the default options; an
+        instance with other options may have other capabilities.
     """
 
     name: ClassVar[str]
@@ -46,19 +51,22 @@ class Engine(ABC):
     def stores(self, root: Path) -> list[str]:
         """Return the names of this engine's stores in the state directory ``root``, sorted.
 
-        Reads names only: opens, locks and writes nothing.
+        The method may only list directories. It must not open, lock or write a file.
         """
 
     def recognises(self, root: Path) -> bool:
-        """Return True if this engine wrote files that lie in the state directory ``root``.
+        """Return True if the state directory ``root`` contains files that this engine wrote.
 
-        Core calls this if the directory does not record its engine, and before it opens another
-        engine there. No engine recognises an empty directory. By default the engine recognises a
-        directory with one of its stores. An engine that also recognises the remains of a damaged
-        store keeps other engines from making an empty store beside it. Stores should lie in
-        ``<root>/<name>/``: if the engine cannot be loaded, core attributes that folder to it.
+        The core calls this method if the directory does not contain the name of its engine, and
+        before it opens another engine in the directory. The method must return False for an empty
+        directory. By default it returns True if the directory contains a store of this engine. It
+        should also return True for the remains of a damaged store, because another engine could
+        otherwise create an empty store with the same name.
 
-        Reads names only: opens, locks and writes nothing.
+        An engine should keep its stores in ``<root>/<name>/``, where ``name`` is the name of the
+        engine. If the engine cannot be loaded, the core then knows which engine wrote the folder.
+
+        The method may only list directories. It must not open, lock or write a file.
         """
         return bool(self.stores(root) or self.parents(root))
 
@@ -66,67 +74,88 @@ class Engine(ABC):
     def open(
         self, root: Path, store: str, *, durability: Durability = "process", read_only: bool = False
     ) -> Database:
-        """Open a store's database in the state directory ``root``; a missing one is made.
+        """Open the database of a store in the state directory ``root``, or create the database.
+
+        Parameters
+        ----------
+        root : Path
+            The state directory.
+        store : str
+            The name of the store.
+        durability : {"process", "power", "changelog"}
+            The level that determines what a write survives.
+        read_only : bool
+            If True, open the database for reading only, and do not create a missing database.
 
         Raises
         ------
         FileNotFoundError
-            The database is missing and ``read_only`` is set.
+            The database does not exist, and ``read_only`` is True.
         EngineLockedError
-            Another process or handle has it open for writing, and this is not read-only.
+            Another process or handle has opened the database for writing, and ``read_only`` is
+            False.
         CorruptionError
-            Its files cannot be trusted.
+            The files of the database are damaged.
         """
 
     def file_faults(self, root: Path, store: str, child: str | None = None) -> Iterator[str]:
-        """The faults in a store's files that a read of its rows may not show, or not survive.
+        """Yield a message for each fault in a store's files that a read of the rows might not find.
 
-        Reads the files directly, opens no database and changes nothing. By default there are no
-        faults, because a read shows all of them.
+        Also yield a message for each fault that would make a read of the rows crash the process.
+        The method must read the files directly. It must not open a database or change anything. By
+        default it yields nothing.
 
         Parameters
         ----------
+        root : Path
+            The state directory.
+        store : str
+            The name of the store.
         child : str, optional
-            Check the files of this child.
+            The name of a child. If it is given, only the files of this child are checked.
 
         Raises
         ------
         EngineLockedError
-            The files cannot be read while they are written to.
+            A process is writing to the files, so they cannot be read.
         """
         return iter(())
 
-    # Children: the segments of a window or session store, if each is a database of its own. An
-    # engine without ``capabilities.children`` does not override these methods.
+    # A child is a segment of a window or session store that is stored in a separate database. An
+    # engine without ``capabilities.children`` does not override the following methods.
 
     def parents(self, root: Path) -> list[str]:
-        """Return the names of the stores in ``root`` that have, or may get, children, sorted.
+        """Return the names of the stores in ``root`` whose segments are children, sorted.
 
-        Reads names only: opens, locks and writes nothing.
+        A store that :meth:`make_parent` has added is included even if it has no child yet. The
+        method may only list directories. It must not open, lock or write a file.
         """
         return []
 
     def make_parent(self, root: Path, store: str, *, durability: Durability = "process") -> bool:
-        """Add a store to :meth:`parents` before its first child is made.
+        """Create a store that has no child yet, so that :meth:`parents` lists the store.
 
-        So the directory lists a store that was opened and never committed, which is empty. By
-        default, the directory lists a store once it has a child.
+        A window or session store that was opened but never committed has no child. By default this
+        method does nothing, and :meth:`parents` lists a store only when it has a child.
 
         Returns
         -------
         bool
-            True if the store was added, False if it was listed before.
+            True if the store was created, False if :meth:`parents` listed the store before.
         """
         return False
 
     def drop_parent(self, root: Path, store: str) -> bool:
-        """Undo :meth:`make_parent`, unless the store has children. Return True if it was undone."""
+        """Remove a store that :meth:`make_parent` created, unless the store has children.
+
+        Return True if the store was removed.
+        """
         return False
 
     def children(self, root: Path, store: str) -> list[str]:
-        """Return the names of a store's children, sorted; empty if there is no such store.
+        """Return the names of a store's children, sorted; an empty list if the store is missing.
 
-        Reads names only: opens, locks and writes nothing.
+        The method may only list directories. It must not open, lock or write a file.
         """
         return []
 
@@ -139,31 +168,32 @@ class Engine(ABC):
         durability: Durability = "process",
         read_only: bool = False,
     ) -> Database:
-        """Open one child of a store; a missing one is made. Raises the same as :meth:`open`.
+        """Open the database of a child of a store, or create the database.
 
-        Children are independent of one another and of the database of the same store's name.
+        The parameters and exceptions are those of :meth:`open`. The database of a child must not
+        depend on another child, or on a database that :meth:`open` creates for the same name.
         """
         raise self._childless()
 
     def drop_child(self, root: Path, store: str, child: str) -> None:
-        """Remove a closed child and its contents.
+        """Remove the database of a child. The database must be closed.
 
         Raises
         ------
         KeyError
-            No child has this name.
+            The store has no child with this name.
         """
         raise self._childless()
 
     def rename_child(self, root: Path, store: str, child: str, name: str) -> None:
-        """Rename a closed child.
+        """Rename a child. The database of the child must be closed.
 
         Raises
         ------
         KeyError
-            No child has this name.
+            The store has no child with the name ``child``.
         FileExistsError
-            A child has the new name.
+            The store already has a child with the new name.
         """
         raise self._childless()
 

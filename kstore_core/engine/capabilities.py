@@ -1,4 +1,4 @@
-"""The properties of an engine as data: durability levels, capabilities and options."""
+"""The durability levels, capabilities and options of an engine."""
 
 from __future__ import annotations
 
@@ -14,36 +14,41 @@ from kstore_core.errors import SpecError
 __all__ = ["DURABILITY_LEVELS", "Capabilities", "Durability", "EngineOptions", "check_durability"]
 
 Durability = Literal["process", "power", "changelog"]
-"""The failure that a commit survives: SIGKILL, a power cut, or that of Kafka's own stores."""
+"""The level that determines what a commit survives.
+
+At ``"process"`` a commit survives the end of the process, for example by SIGKILL. At ``"power"`` it
+also survives a power cut. At ``"changelog"`` a crash may lose commits, as in Kafka Streams.
+"""
 
 DURABILITY_LEVELS: tuple[Durability, ...] = get_args(Durability)
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """An engine's capabilities. Building a store that needs a missing one fails.
+    """The capabilities of an engine. An open of a store fails if it needs a missing capability.
 
     Attributes
     ----------
     persistent : bool
-        Rows survive the process.
+        True if rows survive the end of the process.
     process_local : bool
-        Only the process that opened a database can read it; another one, such as a Spark worker,
-        cannot.
+        True if no other process, such as a Spark worker, can read a database that a process has
+        opened.
     max_key_bytes : int or None
-        The longest key that can be stored; None for no limit. A longer key is refused before it is
-        staged.
+        The size of the longest key that the engine can store, in bytes; no limit if None. A write
+        of a longer key is refused before it is staged.
     empty_keys : bool
-        The empty key can be stored. If False, a write of it is refused before it is staged.
+        True if the engine can store the empty key. If False, a write of the empty key is refused
+        before it is staged.
     durability : tuple of Durability
-        The levels that the engine tells apart; any other level is treated as ``"process"``.
+        The levels that the engine implements. The engine treats any other level as ``"process"``.
     checkpoint : bool
-        :meth:`Database.checkpoint` makes a consistent copy of a live database.
+        True if :meth:`Database.checkpoint` can copy an open database.
     bulk_load : bool
-        :meth:`Database.load` is faster than writing the same rows in batches.
+        True if :meth:`Database.load` is faster than writing the same rows in batches.
     children : bool
-        A store can have one database for each segment; see :meth:`Engine.open_child`. If False,
-        segments share a database under key prefixes.
+        True if each segment of a store can have a separate database; see :meth:`Engine.open_child`.
+        If False, all segments share one database, and each stored key begins with a segment id.
     """
 
     persistent: bool
@@ -58,30 +63,44 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """Base of an engine's options: a frozen dataclass whose every field has a default."""
+    """The base class of an engine's options.
+
+    A subclass must be a frozen dataclass, and each of its fields must have a default.
+    """
 
     @classmethod
     def parse(cls, given: Mapping[str, Any] | EngineOptions | None) -> Self:
-        """Make options from a mapping, and refuse a name that the engine does not have.
+        """Create the options of an engine from a mapping.
+
+        Parameters
+        ----------
+        given : mapping of str to object, EngineOptions or None
+            The options by name. An instance of this class is returned as it is. The result is the
+            default options if None.
 
         Raises
         ------
         SpecError
-            An unknown name (the text gives the nearest one), a value of another type, or the
-            options of another engine.
+            A name is not an option of the engine, a value has the wrong type, or the instance
+            contains the options of another engine.
         """
         if given is None:
             return cls()
         if isinstance(given, EngineOptions):
             if not isinstance(given, cls):
-                raise SpecError(f"{type(given).__name__} given where {cls.__name__} is wanted")
+                raise SpecError(
+                    f"the options have the type {type(given).__name__}, but need the type "
+                    f"{cls.__name__}"
+                )
             return given
         if not isinstance(given, Mapping):
-            raise SpecError(f"options are a mapping or a {cls.__name__}, not {given!r}")
+            raise SpecError(f"options must be a mapping or a {cls.__name__}, not {given!r}")
         known = {f.name: f for f in dataclasses.fields(cls)}
         for name, value in given.items():
             if not isinstance(name, str):
-                raise SpecError(f"the name of an option of {cls.__name__} is a str, not {name!r}")
+                raise SpecError(
+                    f"the name of an option of {cls.__name__} must be a str, not {name!r}"
+                )
             if name not in known:
                 near = get_close_matches(name, known, n=1)
                 hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"

@@ -1,12 +1,16 @@
-"""The databases of an engine: namespaces, batches, scans and snapshots.
+"""The interface of an engine's databases, namespaces and snapshots.
 
-A :class:`Database` has :class:`Namespace` objects, ordered maps of bytes (RocksDB: column families;
-LMDB: named databases), and writes to several of them in one atomic batch. Order is unsigned
-lexicographic everywhere. Ranges are half-open, ``lo <= key < hi``; None leaves an end open.
+A :class:`Database` contains :class:`Namespace` objects, and can write to several of them in one
+atomic batch. A namespace is an ordered map of bytes, for example a column family in RocksDB or a
+named database in LMDB. Keys are sorted as unsigned bytes. A range contains the keys with
+``lo <= key < hi``; it has no limit at an end that is None.
 
-These rules hold for all handles. Several threads may use a handle at once, and a scan or a snapshot
-sees each batch whole or not at all. In a fork of the process every use but ``close`` raises
-ForkedHandleError. Messages name the store.
+The following rules apply to every database, namespace, scan and snapshot:
+
+* Several threads may use it at the same time.
+* A scan or snapshot contains either all changes of a batch or none of them.
+* In a forked process every method except ``close`` raises ForkedHandleError.
+* The message of an exception must contain the name of the store.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from typing import Self
 __all__ = ["Chunk", "Database", "Namespace", "Rows", "Snapshot"]
 
 Chunk = tuple[list[bytes], list[bytes]]
-"""Keys and values, parallel and in scan order; never empty."""
+"""A list of keys in the order of the scan, and a list of their values. They are never empty."""
 
 
 LARGE_ROWS = 30_000
@@ -29,14 +33,18 @@ LARGE_ROWS = 30_000
 
 @dataclass(slots=True)
 class Rows:
-    """The changes of one batch to one namespace: ranges are deleted first, then rows are written.
+    """The changes that a batch makes to a namespace.
+
+    The engine must first delete the ranges and then write the rows.
 
     Attributes
     ----------
-    keys, values : list
-        Parallel and sorted by key without repeats; a value of None deletes its key.
+    keys : list of bytes
+        The keys of the rows, sorted and without duplicates.
+    values : list of bytes or None
+        The value of each key, in the order of ``keys``. A value of None deletes the key.
     deleted_ranges : list of (lo, hi)
-        Half-open; ``hi`` None reaches to the end.
+        The ranges to delete, each with ``lo <= key < hi``, or with ``lo <= key`` if ``hi`` is None.
     """
 
     keys: list[bytes] = field(default_factory=list)
@@ -53,44 +61,50 @@ class Rows:
 
 
 class Namespace(ABC):
-    """An ordered map of bytes inside a database."""
+    """An ordered map of bytes in a database."""
 
     name: str
 
     @abstractmethod
     def get(self, key: bytes) -> bytes | None:
-        """Return the value of ``key``, or None."""
+        """Return the value of ``key``, or None if the key is missing."""
 
     @property
     def fast_get(self) -> Callable[[bytes], bytes | None]:
-        """The shortest way to :meth:`get`, such as the binding's own bound method.
+        """A function that returns the same as :meth:`get` but is faster, if the engine has one.
 
-        It may raise any exception; the caller then calls :meth:`get`, which raises a clear one. It
-        must not be called after a close or a fork.
+        It may be a method of the library that the engine uses, so it may raise any exception. The
+        core then calls :meth:`get`, which must raise an exception with a clear message. The core
+        does not call the function after a close or a fork.
         """
         return self.get
 
     @abstractmethod
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the values of ``keys``, in their order; fastest when they are sorted."""
+        """Return the values of ``keys`` in the order of ``keys``; None for a missing key.
+
+        The keys may have any order, but the lookup should be fastest if they are sorted.
+        """
 
     @abstractmethod
     def scan(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[Chunk]:
-        """Chunks of the rows with ``lo <= key < hi``, as of this call.
+        """Return an iterator of chunks of the rows with ``lo <= key < hi``.
 
-        A scan reads all rows or raises: it never ends early on a fault. The iterator may have a
-        ``close()``; collecting it as garbage releases its resources too. Chunks start small and
-        grow, so that a read of one row does not cost as much as one of a thousand.
+        Writes that follow this call must not change the result. A scan must return all rows or
+        raise; a fault must not make it end early. The iterator may have a method ``close``, which
+        releases its resources. Its garbage collection must release them too. The first chunk should
+        be small and later chunks larger, so that a read of one row is fast.
         """
 
     def start(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[Chunk | None, Iterator[Chunk] | None]:
-        """Return the first chunk of a scan, or None if it is empty, and a scan of the rest.
+        """Return the first chunk of a scan, and an iterator of the remaining chunks.
 
-        The second is None if nothing is left, so that a short read need not make an iterator.
+        The chunk is None if the scan is empty. The iterator is None if no rows remain, so that a
+        read of few rows need not create an iterator.
         """
         chunks = self.scan(lo, hi, reverse=reverse)
         chunk = next(chunks, None)
@@ -99,17 +113,17 @@ class Namespace(ABC):
     def starts(
         self, ranges: Sequence[tuple[bytes, bytes]], *, reverse: bool = False
     ) -> list[tuple[Chunk | None, Iterator[Chunk] | None]] | None:
-        """Return the :meth:`start` of each range ``(lo, hi)``, all as of this call.
+        """Return the result of :meth:`start` for each range ``(lo, hi)``, all from one snapshot.
 
-        None, the default, if reading them together saves nothing, or they would not be as of one
-        point in time.
+        Return None if the engine gains nothing by reading the ranges together, or if it cannot read
+        them from one snapshot. The default implementation returns None.
         """
         return None
 
     def first(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[bytes, bytes] | None:
-        """Return the first row of a scan, or None if it is empty."""
+        """Return the first row that a scan would yield, or None if there is no row."""
         for keys, values in self.scan(lo, hi, reverse=reverse):
             return keys[0], values[0]
         return None
@@ -120,11 +134,17 @@ class Namespace(ABC):
 
 
 class Snapshot(ABC):
-    """A snapshot of a whole database, all its namespaces together."""
+    """A snapshot of all namespaces of a database as of one point in time."""
 
     @abstractmethod
     def namespace(self, name: str) -> Namespace:
-        """The namespace in the snapshot; raises KeyError if the snapshot does not have it."""
+        """Return the namespace with this name as of the snapshot.
+
+        Raises
+        ------
+        KeyError
+            The database did not have this namespace at the time of the snapshot.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -138,17 +158,17 @@ class Snapshot(ABC):
 
 
 class Database(ABC):
-    """One store's rows: namespaces that are written to together."""
+    """The database of a store or segment, with namespaces that one batch can write to."""
 
     path: Path
 
     @abstractmethod
     def namespaces(self) -> list[str]:
-        """Return the names that exist, ``"default"`` among them, in no particular order."""
+        """Return the names of all namespaces in any order. ``"default"`` is always included."""
 
     @abstractmethod
     def namespace(self, name: str) -> Namespace:
-        """Return the namespace of this name; a missing one is made.
+        """Return the namespace with this name, and create the namespace if it is missing.
 
         Raises
         ------
@@ -158,24 +178,25 @@ class Database(ABC):
 
     @abstractmethod
     def drop_namespace(self, name: str) -> None:
-        """Remove a namespace and its rows; earlier snapshots still contain them.
+        """Remove a namespace and its rows. Snapshots that exist already still contain the rows.
 
-        An open scan of it continues or raises StoreClosedError. A handle of it finds no rows or
-        raises StoreClosedError.
+        An open scan of the namespace may continue or raise StoreClosedError. An existing Namespace
+        object may find no rows or raise StoreClosedError.
 
         Raises
         ------
         KeyError
-            No namespace has this name.
+            The database has no namespace with this name.
         UnsupportedError
             The namespace is ``"default"``, or the database is read-only.
         """
 
     @abstractmethod
     def write(self, batch: Mapping[str, Rows]) -> None:
-        """Write to several namespaces at once, all of it or nothing, at the level of durability.
+        """Write a batch of changes to one or more namespaces atomically.
 
-        The caller may change its lists afterwards.
+        The write must be as durable as the ``durability`` of the open says. The caller may change
+        the lists of the batch after this call. If this method raises, it must not write anything.
 
         Raises
         ------
@@ -188,7 +209,7 @@ class Database(ABC):
         UnsupportedError
             The database is read-only.
         StorageFullError
-            The disk is full. After every exception, nothing was written.
+            The disk is full.
         """
 
     def write_large(self, namespace: str, rows: Rows) -> bool:
@@ -219,10 +240,10 @@ class Database(ABC):
     def load(
         self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
     ) -> int:
-        """Bulk load ascending rows, and return their number.
+        """Load rows in ascending order of their keys, and return their number.
 
-        The load is not atomic: it fills a store whose offsets are committed afterwards. It replaces
-        existing rows of the same keys.
+        A loaded row replaces an existing row of the same key. The load need not be atomic, because
+        the core commits the offsets of the rows only after the load.
 
         Raises
         ------
@@ -236,23 +257,26 @@ class Database(ABC):
 
     @abstractmethod
     def checkpoint(self, target: Path) -> None:
-        """A consistent copy in ``target``, which must not exist yet, openable as a database.
+        """Write a consistent copy of the database to the directory ``target``.
+
+        The engine must be able to open the copy as a database.
 
         Raises
         ------
         FileExistsError
-            ``target`` exists.
+            ``target`` exists already.
         UnsupportedError
-            The engine has no checkpoints (``capabilities.checkpoint``).
+            The engine cannot make checkpoints; ``capabilities.checkpoint`` is False.
         """
 
     @abstractmethod
     def sync(self) -> None:
-        """Make all writes so far durable against a power cut."""
+        """Make all earlier writes survive a power cut."""
 
     @abstractmethod
     def close(self) -> None:
-        """Close the files. Later uses, also of open scans and snapshots, raise StoreClosedError.
+        """Close the database. A second close does nothing.
 
-        A second close does nothing.
+        Every later use of the database and of its namespaces, scans and snapshots must raise
+        StoreClosedError.
         """

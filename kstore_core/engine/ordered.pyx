@@ -1,11 +1,12 @@
 # cython: language_level=3
-"""An ordered map of bytes that sorts at the first scan.
+"""A map of bytes that can be read in key order. It sorts its keys only when it is read in order.
 
-A put costs as much as a dict's. The first scan sorts; each later scan merges only the keys changed
-since then, so that a scan after every put stays cheap. A view is a snapshot of the map: while it is
-alive, the chunks that it may share are copied before they are changed.
+A put takes as long as a put to a dict. The first scan sorts all keys. Each later scan only merges
+the keys that have changed since the last scan, so a scan after every put is fast too. A view is a
+snapshot of the map. It shares lists with the map. While the view exists, the map copies a shared
+list before it changes the list.
 
-Staging stores its uncommitted rows in such a map, the memory engine all of its rows.
+Staging uses such maps for uncommitted rows, and the memory engine uses them for all rows.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -35,7 +36,7 @@ cdef Py_ssize_t _CHUNK = 256  # rows in a chunk after a rebuild; a chunk of twic
 
 
 cpdef int close_chunks(object chunks) except -1:
-    """Close an iterator of chunks that is not read to its end, if it has a ``close``."""
+    """Call the method ``close`` of an iterator of chunks, if it has such a method."""
     close = getattr(chunks, "close", None)
     if close is not None:
         close()
@@ -43,7 +44,7 @@ cpdef int close_chunks(object chunks) except -1:
 
 
 cdef int compare(bytes a, bytes b) noexcept:
-    """Unsigned lexicographic order: negative, zero or positive."""
+    """Compare two keys as unsigned bytes. Return a number below, equal to or above zero."""
     cdef Py_ssize_t a_size = PyBytes_GET_SIZE(a)
     cdef Py_ssize_t b_size = PyBytes_GET_SIZE(b)
     cdef int order = memcmp(
@@ -55,7 +56,7 @@ cdef int compare(bytes a, bytes b) noexcept:
 
 
 cdef Py_ssize_t bisect_left(list keys, bytes key) noexcept:
-    """The index of the first of ``keys`` that is not below ``key``."""
+    """Return the index of the first item of ``keys`` that is not less than ``key``."""
     cdef Py_ssize_t lo = 0, hi = len(keys), middle
     while lo < hi:
         middle = (lo + hi) // 2
@@ -67,7 +68,10 @@ cdef Py_ssize_t bisect_left(list keys, bytes key) noexcept:
 
 
 cdef Py_ssize_t chunk_of(list firsts, bytes key) noexcept:
-    """The index of the chunk of ``key``, present or not, from the chunks' first keys."""
+    """Return the index of the chunk to which ``key`` belongs, even if it does not contain ``key``.
+
+    ``firsts`` has the first key of each chunk.
+    """
     cdef Py_ssize_t index = bisect_left(firsts, key)
     if index < len(firsts) and compare(<bytes>firsts[index], key) == 0:
         return index
@@ -75,21 +79,21 @@ cdef Py_ssize_t chunk_of(list firsts, bytes key) noexcept:
 
 
 def take(pairs, Py_ssize_t size, bytes hi=None):
-    """Up to ``size`` rows of an iterator of ``(key, value)``, for engines whose binding has one.
+    """Read up to ``size`` rows from an iterator of ``(key, value)``.
 
     Parameters
     ----------
     pairs : iterator of (bytes, bytes)
-        Ascending if ``hi`` is given.
+        The rows. Their keys must ascend if ``hi`` is given.
     size : int
-        At least 1; no further pair is read from ``pairs``.
+        The greatest number of rows to read, 1 or more.
     hi : bytes, optional
-        The rows end before it.
+        The end of the range of keys, exclusive; no limit if None.
 
     Returns
     -------
     tuple of (list of bytes, list of bytes, bool)
-        Keys, values, and True if there may be more rows.
+        The keys, the values, and True if there may be more rows.
     """
     cdef list keys = [], values = []
     for key, value in pairs:
@@ -190,10 +194,10 @@ cdef int sort_equal_prefixes(Slot *slots, Py_ssize_t count) noexcept:
 
 
 cdef tuple ordered_items(dict rows):
-    """The keys of ``rows`` in order and their values, as two lists.
+    """Return a sorted list of the keys of ``rows``, and a list of their values.
 
-    A radix sort by eight bytes, from the first ones that differ, takes a fifth of the time of a
-    sort of the objects.
+    A radix sort orders the keys by the first eight bytes after their common prefix. This takes a
+    fifth of the time of Python's sort.
     """
     cdef Py_ssize_t count = len(rows), index = 0, at = 0, shared
     cdef Slot *slots
@@ -236,7 +240,11 @@ cdef tuple ordered_items(dict rows):
 
 
 cdef class _Chunk:
-    """Parallel keys and values in order; changed in place only in the epoch it was made in."""
+    """A sorted list of keys and a list of their values.
+
+    The map may change the lists only while its epoch is the epoch of the chunk. Later, a view may
+    share the lists.
+    """
 
     cdef list keys
     cdef list values
@@ -249,16 +257,16 @@ cdef class _Chunk:
 
 
 cdef class OrderedRows:
-    """A map from bytes to values, readable in key order both ways, with free snapshots.
+    """A map from bytes to values that can be read in ascending and descending order of its keys.
 
-    Several threads may use it; each method is atomic. Python 3.11 may collect garbage when a list
-    is made, which runs finalizers and so other threads. Code that must not be interrupted disables
-    the collector.
+    A snapshot of the map copies no rows. Several threads may use a map, because each method is
+    atomic. In Python 3.11 the creation of a list may start the garbage collector, which runs
+    finalizers and so lets other threads run. Therefore some methods disable the collector.
 
     Attributes
     ----------
     rows : dict
-        All rows, unordered. Change it only through the methods.
+        All rows without an order. Only the methods of this class may change it.
     """
 
     def __cinit__(self):
@@ -281,7 +289,7 @@ cdef class OrderedRows:
         return self.unset(key)
 
     cdef tuple items(self):
-        """All rows in order, as a list of keys and one of values."""
+        """Return a sorted list of all keys, and a list of their values."""
         if self._chunks:
             return self.view().scan().all()
         return ordered_items(self.rows)
@@ -300,7 +308,7 @@ cdef class OrderedRows:
         return True
 
     cpdef OrderedView view(self):
-        """A snapshot of the map, in order."""
+        """Return a snapshot of the map that can be read in key order."""
         cdef OrderedView view = OrderedView.__new__(OrderedView)
         if self._pending or not self._chunks:
             self._arrange()
@@ -313,7 +321,7 @@ cdef class OrderedRows:
         return view
 
     cdef int _arrange(self) except -1:
-        """Bring the chunks up to date, before any other thread runs."""
+        """Update the sorted chunks with all changes, without letting another thread run."""
         cdef bint collecting = PyGC_Disable()
         try:
             if self._chunks:
@@ -400,7 +408,7 @@ cdef class OrderedView:
             self._owner._views -= 1
 
     cpdef OrderedScan scan(self, bytes lo=None, bytes hi=None, bint reverse=False):
-        """The rows with ``lo <= key < hi`` in chunks; None leaves an end open."""
+        """Return chunks of the rows with ``lo <= key < hi``; an end has no limit if it is None."""
         cdef OrderedScan scan = OrderedScan.__new__(OrderedScan)
         cdef Py_ssize_t chunks = len(self._chunks)
         cdef Py_ssize_t first = 0, last = chunks - 1, lo_index = 0, hi_index = 0
@@ -426,12 +434,12 @@ cdef class OrderedView:
 
 
 cdef class OrderedScan:
-    """Chunks of a view's rows: an iterator of ``(keys, values)``.
+    """An iterator of chunks ``(keys, values)`` of the rows of a view.
 
     Attributes
     ----------
     done : bool
-        There is no further chunk.
+        True if the iterator has no more chunks.
     """
 
     def __iter__(self):
@@ -444,7 +452,7 @@ cdef class OrderedScan:
         return chunk
 
     cdef tuple all(self):
-        """The remaining rows as one chunk, which may be empty."""
+        """Return the remaining rows as one chunk, which may be empty."""
         cdef list keys = [], values = []
         cdef tuple chunk = self.next_chunk()
         while chunk is not None:
@@ -454,7 +462,7 @@ cdef class OrderedScan:
         return keys, values
 
     cpdef tuple next_chunk(self):
-        """The next chunk, never empty, or None at the end."""
+        """Return the next chunk, which is never empty, or None at the end."""
         cdef _Chunk chunk
         cdef Py_ssize_t start, end
         cdef list keys, values
@@ -462,7 +470,7 @@ cdef class OrderedScan:
             chunk = <_Chunk>self._view._chunks[self._chunk]
             start = 0
             end = len(chunk.keys)
-            # The bounds cut the scan's outermost chunks only.
+            # Only the first and the last chunk of the scan can contain rows outside the bounds.
             if self._reverse:
                 if self._chunk == self._last_chunk:
                     start = self._lo_index

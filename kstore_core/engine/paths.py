@@ -1,4 +1,4 @@
-"""Paths of databases below a state directory."""
+"""The paths of databases in a state directory, and of checkpoints."""
 
 from __future__ import annotations
 
@@ -11,30 +11,36 @@ __all__ = ["check_target", "store_path"]
 
 
 def store_path(root: Path, folder: str, *names: str, reserved: str = "/") -> Path:
-    """Return the path ``<root>/<folder>/<names>``, within the state directory ``root``.
+    """Return the path ``<root>/<folder>/<names>`` of a database.
 
     Parameters
     ----------
+    root : Path
+        The state directory.
     folder : str
-        Empty if databases lie in the state directory itself.
+        The folder of the engine in the state directory; empty if the engine has no folder.
     names : str
-        The name of a store, and that of its child.
+        The name of a store, and for a child also the name of the child.
     reserved : str
-        A string that a name must not contain, besides a slash and a zero byte.
+        A string that a name must not contain. A name must not contain a slash or a zero byte
+        either.
 
     Raises
     ------
     SpecError
-        A name is not that of one directory, or a link points out of the state directory.
+        A name cannot be the name of a directory, or a link points out of the state directory.
     """
     for name in names:
         if name in ("", ".", "..") or any(mark in name for mark in ("/", "\0", reserved)):
-            raise SpecError(f"{name!r} cannot be the name of a store: it is not one directory")
+            raise SpecError(
+                f"{name!r} cannot be the name of a store, because it cannot be the name of a "
+                "directory"
+            )
     path = root.joinpath(folder, *names)
     if not path.resolve().is_relative_to(root.resolve()):
         raise SpecError(
-            f"{path} is a link to {path.resolve()}, outside of the state directory; move the "
-            "store into it, or open the directory that the store lies in"
+            f"{path} is a link to {path.resolve()}, which is outside of the state directory; move "
+            "the store into the state directory, or open the directory that contains the store"
         )
     return path
 
@@ -42,4 +48,4 @@ def store_path(root: Path, folder: str, *names: str, reserved: str = "/") -> Pat
 def check_target(target: Path) -> None:
     """Raise FileExistsError if the target of a checkpoint exists."""
     if os.path.lexists(target):
-        raise FileExistsError(f"checkpoint target {target} exists; name a new directory")
+        raise FileExistsError(f"the checkpoint target {target} exists; name a new directory")

@@ -52,7 +52,7 @@ def _observer(
 class _Reading:
     """A cache of the metrics of a registry.
 
-    The provider reads each instrument separately, but the registry is read only once for all.
+    The provider reads each instrument separately, but the registry is read once for all of them.
     """
 
     def __init__(self, registry: MetricsRegistry) -> None:

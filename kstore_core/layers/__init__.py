@@ -1,5 +1,7 @@
-"""The layers between a shape and its stored table. From the shape down they are metered, cached,
-logged and those of plug-ins; docs/layers.md has the reasons.
+"""The layers, which wrap the table of a store and add metrics, a cache and a changelog.
+
+The outermost layer adds metrics. Below it are the cache, the changelog and the layers of plug-ins,
+in this order. docs/layers.md gives the reasons.
 """
 
 from kstore_core.layers.cached import Cached

@@ -27,9 +27,9 @@ cdef class Cached(PointTable):
     cdef Py_ssize_t _dirty
     cdef long long _dirty_bytes
     cdef unsigned long long _writes
-    cdef unsigned long long _settles    # the number of flushes that were begun
+    cdef unsigned long long _settles    # the number of flushes that have begun
     cdef bint _evicting
-    cdef object _turn                   # the lock of a flush
+    cdef object _turn                   # the lock that a flush takes
     cdef object _sized_context
     cdef long long _context_bytes
 

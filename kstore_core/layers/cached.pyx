@@ -1,10 +1,13 @@
 # cython: language_level=3
-"""A table that caches rows in memory, for every shape.
+"""A table that keeps rows in memory over another table. It is used for stores of every shape.
 
-A write stays in the cache until a flush: at a commit, or when the cache exceeds its budget. So only
-the last of many writes of a key reaches the table below, with the input record of that last write.
-docs/caching.md has the rules. They are Kafka's (``ThreadCache``, ``NamedCache``,
-``Caching…Store``), with the differences listed there.
+A written row stays in the cache until a flush. A commit flushes the cache, and so does a write that
+makes the cache exceed its limit. If a key was written several times, a flush writes only the last
+value, with the input record of the last write. docs/caching.md has the rules. They are those of
+``ThreadCache``, ``NamedCache`` and ``Caching…Store`` in Kafka Streams, apart from the differences
+that docs/caching.md lists.
+
+A row in the cache is dirty if it was written and is not flushed yet. Otherwise it is clean.
 """
 
 from operator import itemgetter
@@ -34,30 +37,32 @@ cdef bytes _INDEX = b"\x01"         # the first byte of index rows
 cdef object _NO_RECORD = RecordContext()
 cdef object _new_tuple = tuple.__new__  # makes a Write without its constructor's Python frame
 cdef enum:
-    ENTRY_BYTES = 24 + 1            # besides key and value, as Kafka Streams counts
+    ENTRY_BYTES = 24 + 1            # what Kafka Streams adds to the size of key and value
     CONTEXT_BYTES = 8 + 8 + 4       # timestamp, offset, partition
 
 
 cdef class Cached(PointTable):
-    """A cache over a table.
+    """A table that caches the rows of another table.
 
     Parameters
     ----------
     below : Table
-        The table whose rows are cached; its segments may expire.
+        The table whose rows are cached. Its segments may expire.
     budget : CacheBudget
-        The limit of this cache, or of several. A write to this cache that exceeds it evicts entries
-        of this cache.
+        The limit of this cache, which several caches may share. If a write to this cache exceeds
+        the limit, entries of this cache are evicted.
     current_record : CurrentRecord
-        The input record of a write that names none.
+        The object that knows the input record of a write, if the write does not contain it.
     pairs : RowPairs, optional
-        Makes the index rows, if ``below`` has an index. The cache holds the index rows of rows that
-        are not flushed.
+        An object that computes the keys of index rows; None if ``below`` has no index. The cache
+        also contains the index rows of dirty rows.
 
     Attributes
     ----------
-    hits, misses : int
-        Lookups of one key that the cache answered, and that it did not.
+    hits : int
+        The number of lookups of one key that found the key in the cache.
+    misses : int
+        The number of lookups of one key that did not find the key in the cache.
     flushes : int
         The number of flushes that wrote rows.
     """
@@ -88,7 +93,7 @@ cdef class Cached(PointTable):
 
     @property
     def points(self):
-        """The compiled access to single rows."""
+        """The object through which compiled code reads and writes single rows: this table."""
         return self
 
     cdef object look_up(self, bytes key):
@@ -102,13 +107,13 @@ cdef class Cached(PointTable):
 
     @property
     def dirty_bytes(self):
-        """The size of the keys and values that are not flushed, in bytes."""
+        """The size of the keys and values of dirty rows, in bytes."""
         return self._dirty_bytes
 
     # Lookups of entries.
 
     cdef Part _part(self, bytes key):
-        """The part for an entry of ``key``, or None."""
+        """Return the `Part` for entries in the segment of ``key``, or None if there is none yet."""
         if self.segment_of is None:
             return self._whole
         return <Part>self._parts.get(self.segment_of(key))
@@ -123,7 +128,7 @@ cdef class Cached(PointTable):
     # Reads.
 
     cpdef object get(self, bytes key):
-        """The value of ``key``, cached or below, or None."""
+        """Return the value of ``key`` from the cache or from the table below, or None."""
         if not self.rows._open:
             self.rows._check_open()
         if key is None:
@@ -136,7 +141,7 @@ cdef class Cached(PointTable):
         return entry.value
 
     cdef object _read(self, bytes key):
-        """Read the table below, and cache the row unless another thread wrote meanwhile."""
+        """Read a row from the table below. Cache it unless another thread has written meanwhile."""
         cdef unsigned long long writes = self._writes
         cdef bytes value
         self.misses += 1
@@ -146,9 +151,9 @@ cdef class Cached(PointTable):
         return value
 
     cdef int _keep(self, bytes key, bytes value, unsigned long long writes) except -1:
-        """Cache a row that was read. A read may be in any thread, so it never flushes."""
+        """Add a row that was read to the cache. This never flushes, because any thread may read."""
         cdef Entry entry = self._added(key)
-        if entry.size:  # another thread has just made it
+        if entry.size:  # Another thread has just added the entry.
             return 0
         if writes != self._writes:
             return self._forget(entry)
@@ -165,10 +170,10 @@ cdef class Cached(PointTable):
         return 0
 
     cdef Entry _added(self, bytes key):
-        """The entry of ``key``, added if it is missing.
+        """Return the entry of ``key``, and add the entry if it is missing.
 
-        The allocation comes before the lookup: it may run the garbage collector, and so another
-        thread. Nothing after it does.
+        The new entry is allocated before the lookup, because an allocation may start the garbage
+        collector and so let another thread run. No other thread can run after the lookup.
         """
         cdef Entry entry = Entry.__new__(Entry)
         cdef Part part = self._part(key)
@@ -184,7 +189,10 @@ cdef class Cached(PointTable):
         return entry
 
     def get_many(self, list keys not None):
-        """The values of ``keys``, in their order. Rows that are read from below are not cached."""
+        """Return the values of ``keys`` in the order of ``keys``; None for a missing key.
+
+        Rows that are read from the table below are not added to the cache.
+        """
         cdef list values = [None] * len(keys), missing = []
         cdef Py_ssize_t index
         cdef Entry entry
@@ -203,11 +211,15 @@ cdef class Cached(PointTable):
         return values
 
     def scan(self, bounds):
-        """Chunks of rows in the order of the table below, as of this call."""
+        """Return an iterator of chunks of rows in the order of the table below.
+
+        Writes that follow this call do not change the result.
+        """
         self.rows._check_open()
         if not self._dirty:
             return self.below.scan(bounds)
-        # The cache first: a row that is flushed meanwhile is then read twice, and never missed.
+        # Read the cache before the table below. A row that is flushed in between is then found
+        # twice and merged. In the opposite order the scan would miss the row.
         cdef Part part
         cdef OrderedRows kept
         cdef list dirty = []
@@ -220,7 +232,7 @@ cdef class Cached(PointTable):
             rows = kept.view().scan(bounds.lo, bounds.hi, bounds.reverse)
             dirty.append((number, rows))
         lower = self.below.scan(bounds)
-        if settles != self._settles:  # newer writes may be below, and are not in the views
+        if settles != self._settles:  # A flush may have written rows that the views do not have.
             close_chunks(lower)
             return self.scan(bounds)
         if self.segment_of is not None:
@@ -228,7 +240,7 @@ cdef class Cached(PointTable):
         return MergedScan(dirty[0][1], lower, (), bounds.reverse)
 
     cdef list _dirty_parts(self, lo, hi):
-        """The segments and parts with rows that are not flushed, ascending by segment."""
+        """Return ``(segment, part)`` of each segment that has dirty rows, in ascending order."""
         cdef Part part
         cdef list found = []
         for number, part in list(self._parts.items()):
@@ -238,7 +250,7 @@ cdef class Cached(PointTable):
         return found
 
     def first(self, lo=None, hi=None, *, reverse=False):
-        """The first row of a scan, or None if it is empty."""
+        """Return the first row that a scan would yield, or None if there is no row."""
         if not self._dirty:
             return self.below.first(lo, hi, reverse=reverse)
         for keys, values in self.scan(Bounds(lo, hi, reverse)):
@@ -246,7 +258,7 @@ cdef class Cached(PointTable):
         return None
 
     def approximate_count(self):
-        """The approximate number of rows; each row that is not flushed counts as a new one."""
+        """Return the approximate number of rows. Each dirty row is counted as a new row."""
         cdef Part part
         cdef Py_ssize_t count = 0
         for part in list(self._parts.values()):
@@ -254,7 +266,7 @@ cdef class Cached(PointTable):
                 count += value is not None
         return count + self.below.approximate_count()
 
-    # Writes. The limits are checked here, not at the flush.
+    # Writes. A write checks the limits of staging, so that a flush need not check them.
 
     cdef int _check(self, bytes key) except -1:
         self.rows._check_writable()
@@ -268,18 +280,24 @@ cdef class Cached(PointTable):
         return 0
 
     cdef long long _growth(self, Entry entry, bytes key, bytes value) noexcept:
-        """The change of the uncommitted bytes by a write; ``entry`` is the key's entry or None."""
+        """Return by how many bytes a write would change the size of uncommitted rows.
+
+        ``entry`` is the present entry of the key, or None.
+        """
         cdef long long growth = 0 if value is None else PyBytes_GET_SIZE(value)
         if entry is None or not entry.written:
             return growth + self._keys_of(key)
         return growth if entry.value is None else growth - PyBytes_GET_SIZE(entry.value)
 
     cdef inline long long _keys_of(self, bytes key) noexcept:
-        """The size of the key, twice if the row has an index row."""
+        """Return the size of the key, or twice the size if the row has an index row."""
         return PyBytes_GET_SIZE(key) * (1 if self._pairs is None else 2)
 
     cpdef object put_one(self, bytes key, bytes value):
-        """Set ``key``; None deletes. The write comes from the current record."""
+        """Write the value of ``key``, or delete the key if ``value`` is None.
+
+        The write gets the context of the current input record.
+        """
         self._check(key)
         cdef Entry entry = self._find(key)
         cdef long long growth = self._growth(entry, key, value)
@@ -291,7 +309,7 @@ cdef class Cached(PointTable):
             self._evict()
 
     def write(self, writes):
-        """Write rows, in their order: all of them, or none where they are refused."""
+        """Write rows in the given order. If a row is refused, no row is written."""
         cdef list given = list(writes)
         cdef dict last = {}
         cdef Entry entry
@@ -314,7 +332,7 @@ cdef class Cached(PointTable):
     cdef int _set(
         self, Entry entry, bytes key, bytes value, object context, long long growth
     ) except -1:
-        """Cache a written row; its bytes have been checked against the limit."""
+        """Add a written row to the cache. The caller has checked the limit of staging."""
         if entry is None:
             entry = self._added(key)
         self._by_use.touch(entry)
@@ -331,7 +349,7 @@ cdef class Cached(PointTable):
         return self._size(entry)
 
     cdef int _size(self, Entry entry) except -1:
-        """Update the size of an entry and of the budget."""
+        """Update the size of an entry, and the used bytes of the budget."""
         cdef long long size = PyBytes_GET_SIZE(entry.key) + ENTRY_BYTES + CONTEXT_BYTES
         if entry.value is not None:
             size += PyBytes_GET_SIZE(entry.value)
@@ -345,7 +363,10 @@ cdef class Cached(PointTable):
         return 0
 
     def delete_range(self, bytes lo not None, bytes hi):
-        """Delete ``lo <= key < hi`` here and below; ``hi`` None reaches to the end."""
+        """Delete the rows with ``lo <= key < hi`` from the cache and from the table below.
+
+        The range has no upper limit if ``hi`` is None.
+        """
         cdef Part part
         cdef Entry entry
         self.rows._check_writable()
@@ -358,7 +379,7 @@ cdef class Cached(PointTable):
             self.below.delete_range(lo, hi)
 
     def load(self, chunks):
-        """Bulk load ascending rows below; rows that are not flushed still hide them."""
+        """Load ascending rows into the table below. A dirty row hides the loaded row of its key."""
         self.rows._check_writable()
         with self._turn:
             try:
@@ -368,7 +389,7 @@ cdef class Cached(PointTable):
                 self._forget_clean()
 
     def expire(self, long long first_live):
-        """Drop the segments before ``first_live``, here and below."""
+        """Remove the segments before ``first_live`` from the cache and from the table below."""
         cdef Part part
         cdef Entry entry
         with self._turn:
@@ -381,7 +402,7 @@ cdef class Cached(PointTable):
             self.below.expire(first_live)
 
     def discard(self):
-        """Drop all entries, flushed or not: the store is being closed."""
+        """Remove all entries without flushing them, because the store is being closed."""
         cdef Part part
         cdef Entry entry
         self._writes += 1
@@ -393,7 +414,7 @@ cdef class Cached(PointTable):
     # Removal of entries.
 
     cdef int _forget(self, Entry entry) except -1:
-        """Drop an entry, flushed or not."""
+        """Remove an entry from the cache without flushing it."""
         if entry.written:
             self._clean(entry)
         self._by_use.remove(entry)
@@ -402,7 +423,7 @@ cdef class Cached(PointTable):
         return 0
 
     cdef int _clean(self, Entry entry) except -1:
-        """Mark an entry as clean: its value is flushed, or the entry is being dropped."""
+        """Mark an entry as clean, after its flush or before its removal."""
         cdef long long size = self._keys_of(entry.key)
         if entry.value is not None:
             size += PyBytes_GET_SIZE(entry.value)
@@ -425,10 +446,14 @@ cdef class Cached(PointTable):
                     self._forget(entry)
 
     cdef int _evict(self) except -1:
-        """Drop the least recently used entries until the budget suffices; flush before that."""
+        """Remove the least recently used entries until the cache is within its limit.
+
+        If the least recently used entry is dirty, flush the cache first.
+        """
         cdef Entry entry
         cdef bint flushed = False
-        if self._evicting:  # a listener writes: its dirty entries wait for the next write
+        # During a flush a listener may write. The entries of this write stay until the next write.
+        if self._evicting:
             return 0
         self._evicting = True
         try:
@@ -448,18 +473,19 @@ cdef class Cached(PointTable):
         return 0
 
     def flush(self):
-        """Write the dirty rows to the table below, one per key, in the order of the last writes.
+        """Write the dirty rows to the table below, in the order of their last writes.
 
-        Then call the listener. If it raises, the rows stay flushed, the error is raised here, and
-        the next flush calls the listener again from the same change on.
+        Then call the listener for each change. If the listener raises, the rows remain flushed, and
+        this method raises the exception. The next flush first calls the listener again for the
+        change that failed.
 
         Returns
         -------
         bool
-            True if rows were written, or if the listener has more changes queued.
+            True if rows were written, or if the queue contains more changes for the listener.
         """
         cdef list entries
-        # Under the lock: otherwise an older row of a key could be written after a newer one.
+        # Without the lock, another thread could write an older row of a key after a newer row.
         with self._turn, uninterrupted():
             entries = self._in_write_order()
             if entries:
@@ -478,7 +504,7 @@ cdef class Cached(PointTable):
         return order
 
     cdef int _settle(self, list entries) except -1:
-        """Write entries to the table below; then they are clean, and tombstones are dropped."""
+        """Write entries to the table below. Then mark them as clean, and remove tombstones."""
         cdef Entry entry
         cdef list writes = [], changes = []
         olds = None
@@ -488,11 +514,13 @@ cdef class Cached(PointTable):
         for index, (_, entry) in enumerate(entries):
             if olds is not None:
                 if entry.value is None and olds[index] is None:
-                    continue  # put and deleted between two flushes: no change for the listener
+                    # The key was put and deleted since the last flush, so nothing has changed.
+                    continue
                 context = None if entry.context is _NO_RECORD else entry.context
                 changes.append((entry.key, entry.value, olds[index], context))
             writes.append(_new_tuple(Write, (entry.key, entry.value, entry.context)))
-        # Each row was checked when it was put; only during this call it counts here and below.
+        # During this call the rows are counted twice, in the cache and in the table below. So the
+        # limit must not apply. It was checked when the rows were put.
         self._staging.admitted += 1
         try:
             if writes:
@@ -502,7 +530,8 @@ cdef class Cached(PointTable):
         self.flushes += 1
         self._flush_listener.add(changes)
         for written, entry in entries:
-            if entry.written == <unsigned long long>written:  # not written again meanwhile
+            # Skip an entry that another write has changed since the flush began.
+            if entry.written == <unsigned long long>written:
                 if entry.value is None:
                     self._forget(entry)
                 else:
@@ -510,8 +539,9 @@ cdef class Cached(PointTable):
         return 0
 
     def listen(self, listener):
-        """Call ``listener(key, new, old)`` for every later flushed change; None ends it.
+        """Call ``listener(key, new, old)`` for each change that a later flush writes.
 
-        During a call the current record is the record of the change.
+        During a call the current record is the input record of the change. If ``listener`` is None,
+        no listener is called any more.
         """
         self._flush_listener.listen(listener)

@@ -7,10 +7,10 @@ cdef extern from "Python.h":
 
 
 cdef enum Stage:
-    FRESH   # not entered yet
-    OPEN
-    ENDED   # left in its own context: only copies of that context still have it
-    PASSED  # left in another context, or under a later record: lookups skip it
+    FRESH   # enter was not called yet
+    OPEN    # enter was called, and leave was not
+    ENDED   # leave was called in the context of enter; only copies of this context have the record
+    PASSED  # leave was called in another context or inside a later record; lookups skip the record
 
 
 cdef class OpenRecord:
@@ -24,13 +24,13 @@ cdef class OpenRecord:
 cdef class CurrentRecord:
     cdef object _var            # ContextVar of OpenRecord or None
     cdef str _where
-    cdef Py_ssize_t _alive      # OpenRecords in memory; at 0 the variable is not read
+    cdef Py_ssize_t _alive      # the number of OpenRecords; at 0 the variable need not be read
 
     cdef OpenRecord _top(self)
     cdef object _ended(self, OpenRecord record)
 
     cdef inline object now(self):
-        """The record of the calling task or thread, even an ended one; or None."""
+        """Return the record of the calling task or thread, even if its block has ended, or None."""
         cdef OpenRecord top
         if not self._alive:
             return None
@@ -38,7 +38,7 @@ cdef class CurrentRecord:
         return None if top is None else top._context
 
     cdef inline object of_write(self):
-        """The input record of a write, or None; an ended record is a StateError."""
+        """Return the input record for a write, or None. Raise StateError if its block has ended."""
         cdef OpenRecord top
         if not self._alive:
             return None

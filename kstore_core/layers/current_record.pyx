@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""The input record of a write. Each task and thread has its own.
+"""The current input record, from which a write takes its time and headers.
 
-A context variable holds the records. So a task sees its own record, or the record of the task or
-thread that its context was copied from. docs/asyncio.md shows the effect on a program;
-docs/decisions/stores/record-contexts.md has the reasons.
+Each task and each thread has a separate current record, which a context variable contains. A task
+that has set no record uses the record of the task or thread that started it. docs/asyncio.md shows
+what this means for a program. docs/decisions/stores/record-contexts.md gives the reasons.
 """
 
 cimport cython
@@ -16,12 +16,12 @@ __all__ = ["OpenRecord", "CurrentRecord"]
 
 
 cdef class CurrentRecord:
-    """The current input records of a state directory's tasks and threads.
+    """The current input records of all tasks and threads that use a state directory.
 
     Parameters
     ----------
     where : str
-        The state directory, for error messages.
+        The name of the state directory in error messages.
     """
 
     def __cinit__(self, str where="the state directory"):
@@ -30,21 +30,24 @@ cdef class CurrentRecord:
 
     @property
     def current(self):
-        """The record of the calling task or thread, even an ended one; None without one."""
+        """The record of the calling task or thread, or None. The record's block may have ended."""
         return self.now()
 
     def of_a_write(self):
-        """The input record of a write, or None. Call it before anything is written.
+        """Return the input record for a write in the calling task or thread, or None.
+
+        A write must call this before it changes anything.
 
         Raises
         ------
         StateError
-            The record has ended in the task or thread that started this one.
+            The record belongs to the task or thread that started the calling one, and the block of
+            the record has ended.
         """
         return self.of_write()
 
     cdef OpenRecord _top(self):
-        """The innermost record of the calling context whose stage is not PASSED."""
+        """Return the innermost record of the calling context whose stage is not PASSED."""
         cdef PyObject *found = NULL
         cdef OpenRecord record
         PyContextVar_Get(self._var, NULL, &found)
@@ -68,13 +71,14 @@ cdef class CurrentRecord:
 @cython.final
 @cython.no_gc_clear
 cdef class OpenRecord:
-    """A record that is current between :meth:`enter` and :meth:`leave`.
+    """An input record that is the current record from :meth:`enter` until :meth:`leave`.
 
     Parameters
     ----------
     current_record : CurrentRecord
     context : RecordContext or None
-        None for no record, even inside another record's block.
+        The input record. If None, there is no current record, even inside the block of another
+        record.
     """
 
     def __cinit__(self, CurrentRecord current_record not None, context):
@@ -86,23 +90,26 @@ cdef class OpenRecord:
         self._current_record._alive -= 1
 
     def enter(self):
-        """Make this the record of the calling task or thread, and of those started from it."""
+        """Make this the current record of the calling task or thread.
+
+        Tasks that the calling task or thread starts from now on use the record too.
+        """
         self._below = self._current_record._top()
         self._stage = OPEN
         self._token = self._current_record._var.set(self)
 
     def leave(self):
-        """Restore the outer record. Without an :meth:`enter` it does nothing."""
+        """Make the outer record current again. Do nothing if :meth:`enter` was not called."""
         cdef object var = self._current_record._var
         cdef OpenRecord last
         if self._stage != OPEN:
             return
         token, self._token = self._token, None
-        self._stage = PASSED  # if this is another context, the variable there keeps the record
+        self._stage = PASSED  # The variable of another context may still contain this record.
         if var.get() is self:
             try:
                 var.reset(token)
-            except ValueError:  # this context is a copy of the one in which it was entered
+            except ValueError:  # This context is a copy of the one that called enter.
                 return
             self._stage = ENDED
         last = var.get()

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""A cache's listener, and the queue of flushed changes that it was not called for yet."""
+"""The listener of a cache, and the queue of flushed changes that the listener has not seen yet."""
 
 from collections import deque
 
@@ -9,17 +9,18 @@ __all__ = ["FlushListener"]
 
 
 cdef class FlushListener:
-    """Calls a listener for changes in their order.
+    """A queue of flushed changes, for each of which a listener is called, in order.
 
     Parameters
     ----------
     current_record : CurrentRecord
-        Set to the record of a change during its call.
+        The object that knows the current input record. During a call of the listener, the current
+        record is the input record of the change.
 
     Attributes
     ----------
     listener : callable or None
-        ``listener(key, new, old)``.
+        The listener, which is called as ``listener(key, new, old)``; None if there is no listener.
     """
 
     def __cinit__(self, CurrentRecord current_record not None):
@@ -27,13 +28,13 @@ cdef class FlushListener:
         self._queue = deque()
 
     def listen(self, listener):
-        """Call ``listener(key, new, old)`` for every later change; None ends it."""
+        """Call ``listener(key, new, old)`` for every later change, or nothing if it is None."""
         self.listener = listener
         if listener is None:
             self._queue.clear()
 
     cdef int add(self, list changes) except -1:
-        """Queue changes: ``(key, new, old, context)``, None for no record."""
+        """Append changes ``(key, new, old, context)``; ``context`` is the input record or None."""
         self._queue.extend(changes)
         return 0
 
@@ -43,16 +44,17 @@ cdef class FlushListener:
         return 0
 
     cdef int notify(self) except -1:
-        """Call the listener for the changes queued so far; return 1 if it has queued more.
+        """Call the listener for each change that is queued at this call.
 
-        If the listener raises, its change stays queued.
+        If the listener raises, its change stays in the queue. The listener may write and so queue
+        more changes. Return 1 if the queue contains changes at the end.
         """
         cdef Py_ssize_t left = len(self._queue)
-        if self._calling:  # the listener writes, and so flushes
+        if self._calling:  # The listener has written, and this is the flush of its write.
             return 0
         self._calling = True
         try:
-            while left and self._queue:  # changes that the listener's own writes add wait
+            while left and self._queue:  # Changes that the listener queues wait for the next call.
                 left -= 1
                 change = self._queue.popleft()
                 key, new, old, context = change

@@ -1,9 +1,11 @@
-"""The logged layer: a store's writes go to its changelog, as Kafka Streams logs them.
+"""The layer that sends the writes of a store to its changelog, as Kafka Streams does.
 
-A write is noted after it has been staged, so a refused write is never logged. All notes are sent
-before their rows are written. So a log is never behind its store, and after a crash the next open
-restores the records that the store lacks. Marks in the log have the begin and end of each commit,
-and the input offsets that it contains. docs/restore.md has the rules.
+The layer first stages a write and then appends the change to a list in memory, the journal. So a
+refused write never reaches the changelog. A commit or spill sends the journal to the changelog
+before it writes rows to the engine. So the changelog always has at least the changes of the store,
+and after a crash the next open restores the changes that the store lacks. Special records in the
+changelog, called marks, show where a commit begins and ends, and which input offsets it contains.
+docs/restore.md has the rules.
 """
 
 from __future__ import annotations
@@ -33,25 +35,29 @@ __all__ = ["Journal", "Logged", "LoggedVersions"]
 _UNKNOWN_TIME = -1
 
 _LONG_AGO = 1
-"""The time of a mark among versions, ms. A restore by Kafka Streams leaves out records that old; a
-log in Kafka has no records with the time 0."""
+"""The time in ms of a mark in the changelog of a versioned store.
+
+A restore by Kafka Streams skips records with such an old time. The time cannot be 0, because a log
+in Kafka contains no records with the time 0.
+"""
 
 
 class Journal:
-    """The changes of one store that its changelog does not have yet.
+    """The changes of a store that were not sent to its changelog yet.
 
     Parameters
     ----------
     log : Changelog
+        The changelog of the store.
     value_format : ValueFormat
         The format of the rows.
     staging : Staging
-        Its limit also applies to the notes. Staging has only the last write of a row, but the
-        journal has all.
+        The limit of the staged bytes, which also applies to the journal. The journal can be larger
+        than staging, because it contains every write of a key and not only the last write.
     current_record : CurrentRecord
-        The input record of a write that names none.
+        The object that knows the input record of a write, if the write does not contain it.
     schema : KeySchema, optional
-        The row keys of a window or session store.
+        The schema of the keys of a window or session store; None for other stores.
 
     Attributes
     ----------
@@ -59,11 +65,11 @@ class Journal:
     current_record : CurrentRecord
     schema : KeySchema or None
     noted_bytes : int
-        The size of the noted keys and values that are not sent.
+        The total size of the keys and values in the journal, in bytes.
     next_offset : int
-        The log's offset after the last record sent.
+        The offset in the changelog after the last record that was sent.
     last : Commit or None
-        The log's last mark, if it is known.
+        The last mark in the changelog; None if it is unknown or does not end a commit.
     """
 
     def __init__(
@@ -86,17 +92,17 @@ class Journal:
         self._is_sent = True
         self._sending = RLock()
         self.last: Commit | None = None
-        self._is_begun = False  # the log has records whose commit has no end mark yet
+        self._is_begun = False  # True while the changelog ends inside a commit.
         self._void_from: int | None = None
         self._mark_time = _LONG_AGO if value_format.versioned else _UNKNOWN_TIME
 
     def make_room(self, size: int) -> None:
-        """Spill all stores if `size` more bytes exceed the limit.
+        """Spill all stores if ``size`` more bytes would exceed the limit.
 
         Raises
         ------
         UncommittedLimitError
-            The state is transactional, so it does not spill.
+            The limit would be exceeded, and the state is transactional, so it cannot spill.
         """
         if self.noted_bytes + size <= self._max_bytes or self._staging.admitted:
             return
@@ -110,7 +116,11 @@ class Journal:
             self._staging.spill()
 
     def note(self, key: bytes, row: bytes | None, context: RecordContext | None) -> None:
-        """Note a staged row; by default the write is of the current record."""
+        """Add a staged row to the journal.
+
+        The time and headers of the change are those of ``context``, or of the current input record
+        if it is None.
+        """
         record = context or self.current_record.current
         timestamp = None if record is None else record.timestamp
         self.note_version(key, row, _UNKNOWN_TIME if timestamp is None else timestamp, record)
@@ -118,32 +128,37 @@ class Journal:
     def note_version(
         self, key: bytes, value: bytes | None, timestamp: int, record: RecordContext | None
     ) -> None:
-        """Note a staged version with its own time."""
+        """Add a staged version, which has the time ``timestamp`` (ms), to the journal."""
         headers = None
         if value is not None:
             self.noted_bytes += len(key) + len(value)
         else:
             self.noted_bytes += len(key)
             if record is not None and self._format.headers:
-                # A copy: their owner may change them before they are sent.
+                # Copy the headers, because their owner may change them before they are sent.
                 headers = record.headers.copy()
         self._changes.append((key, value, timestamp, headers))
 
     def leave_out(self, offset: int) -> None:
-        """Mark records from an offset on as void in the next send: their commit never ended."""
+        """Make the next send declare the changelog's records from ``offset`` on as void.
+
+        These records belong to a commit that never ended.
+        """
         self._void_from, self._is_begun = offset, True
 
     def send(self, commit: Commit | None = None) -> int:
-        """Send the notes; returns `next_offset` when the log has them with its durability.
+        """Send the changes in the journal to the changelog, and return `next_offset`.
 
-        If the log fails, it keeps the records that it got, and a later call sends them.
+        When this method returns, the changes are durable in the changelog. If the changelog raises
+        an exception, it keeps the records that it has received, and a later call sends them.
 
         Parameters
         ----------
         commit : Commit, optional
-            The mark of the commit that these notes complete. By default they are a part of one.
+            The end mark of the commit to which the changes belong. If None, the commit continues
+            with a later call.
         """
-        # Under the lock, so the log has changes in their order.
+        # The lock keeps the changes in the changelog in the order of the writes.
         with self._sending, uninterrupted():
             changes, size = self._changes[:], self.noted_bytes
             records = self._records_of(changes, commit)
@@ -152,25 +167,27 @@ class Journal:
                 try:
                     self.log.extend(records)
                 except Exception:
-                    self._forget(len(changes), size)  # the log keeps the records it could not send
+                    # The changelog keeps the records that it could not send.
+                    self._forget(len(changes), size)
                     raise
-                # After an interrupt here they are sent twice, which restores the same rows.
+                # An interrupt at this line makes a later call send the changes again. This is
+                # harmless, because a restore then still produces the same rows.
                 self._forget(len(changes), size)
             if not self._is_sent:
-                with interruptible():  # brokers may be down; a later call sends the rest
+                with interruptible():  # If the brokers are down, the user may want to interrupt.
                     self.next_offset = self.log.commit()
                 self._is_sent = True
             return self.next_offset
 
     def _forget(self, count: int, size: int) -> None:
-        """Remove the oldest changes: the log has them."""
+        """Remove the ``count`` oldest changes, which the changelog has received."""
         del self._changes[:count]
         self.noted_bytes -= size
 
     def _records_of(
         self, changes: list[tuple[bytes, bytes | None, int, Any]], commit: Commit | None
     ) -> RecordColumns:
-        """Changes as the log's records, between marks if offsets of the input are known."""
+        """Convert changes to records of the changelog. Add marks if input offsets are known."""
         records, rows = RecordColumns(), RecordColumns()
         if changes:
             columns = map(list, zip(*changes, strict=True))
@@ -197,37 +214,43 @@ class Journal:
         return records
 
     def close(self) -> None:
-        """Discard the changes that the log does not have; the log's owner may still use it."""
+        """Discard the changes that were not sent. The changelog itself stays open."""
         self._changes.clear()
         if not self._is_sent:
-            with contextlib.suppress(KStoreError):  # its owner closed it, or this is a fork
+            # The owner of the changelog may have closed it, or this may be a forked process.
+            with contextlib.suppress(KStoreError):
                 self.log.discard()
 
 
 class Logged(Layer):
-    """A table whose writes are noted for a changelog.
+    """A table whose writes also go to a changelog.
 
     Parameters
     ----------
     below : Table
+        The table to write to.
     journal : Journal
+        The list of the changes that the next commit or spill sends to the changelog.
     """
 
     def __init__(self, below: Table, journal: Journal) -> None:
         super().__init__(below)
         self._journal = journal
-        # Bound methods make a put faster.
+        # A put is faster if it need not look these methods up.
         self._put_below = below.put_one
         self._make_room = journal.make_room
         self._note = journal.note
-        turn = RLock()  # the lock of a write, so notes are in the order of their rows
+        turn = RLock()  # This lock keeps the changes in the journal in the order of the writes.
         self._take_turn, self._end_turn = turn.acquire, turn.release
 
     def __repr__(self) -> str:
         return f"<Logged, {self._journal.noted_bytes} bytes not sent, over {self.below!r}>"
 
     def put_one(self, key: bytes, value: bytes | None) -> None:
-        """Set ``key``; None deletes. The write is of the current record."""
+        """Write the value of ``key``, or delete the key if ``value`` is None.
+
+        The time and headers of the change are those of the current input record.
+        """
         self._make_room(len(key) if value is None else len(key) + len(value))
         if not self._take_turn(False):
             self._wait_for_turn()
@@ -238,7 +261,7 @@ class Logged(Layer):
             self._end_turn()
 
     def write(self, writes: Iterable[Write]) -> None:
-        """Write rows in their order; if one is refused, none is written."""
+        """Write rows in the given order. If a row is refused, no row is written."""
         given = list(writes)
         sizes = (len(key) + (0 if value is None else len(value)) for key, value, _ in given)
         self._journal.make_room(sum(sizes))
@@ -253,17 +276,21 @@ class Logged(Layer):
             self._end_turn()
 
     def _wait_for_turn(self) -> None:
-        self.rows.get_many([])  # raises in a fork, where the lock may never be released
+        # In a forked process this raises. The lock may never be released there.
+        self.rows.get_many([])
         self._take_turn()
 
     def delete_range(self, lo: bytes, hi: bytes | None) -> None:
-        """Delete ``lo <= key < hi``, with one record per row."""
+        """Delete the rows with ``lo <= key < hi``. The changelog gets one record per row."""
         for keys, _ in self.below.scan(Bounds(lo, hi)):
             self.write([Write(key, None) for key in keys])
 
 
 class LoggedVersions(VersionedTable):
-    """A versioned table that notes its puts: a log has versions, not the rows that store them."""
+    """A versioned table whose puts also go to a changelog.
+
+    The changelog contains the versions, and not the rows in which the table stores the versions.
+    """
 
     def __init__(
         self, rows: Table, segment_interval_ms: int, clock: StreamClock, journal: Journal
@@ -272,7 +299,7 @@ class LoggedVersions(VersionedTable):
         self._journal = journal
 
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
-        """Put a version, and note it if it is stored."""
+        """Put a version, and add it to the journal if the table has stored it."""
         self._journal.make_room(len(key) + (0 if value is None else len(value)))
         code = super().put(key, value, timestamp)
         if code != NOT_PUT:

@@ -11,7 +11,7 @@ cdef class CacheBudget:
 cdef class Part:
     cdef dict entries           # all entries, by key
     cdef OrderedRows dirty      # the values that are not flushed
-    cdef OrderedRows dirty_index    # the same by index row, if the table has an index
+    cdef OrderedRows dirty_index    # these values by index key, if the table has an index
 
 
 cdef class Entry:
@@ -21,7 +21,7 @@ cdef class Entry:
     cdef Part part
     cdef unsigned long long written     # the number of the last write; 0 for a clean entry
     cdef long long size
-    cdef PyObject *older        # neighbours by use; borrowed references, as its part owns them
+    cdef PyObject *older        # neighbours in ByUse; borrowed, because a Part owns the entries
     cdef PyObject *newer
 
 

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The parts of a cache: entries, their order of use, and the bytes they may take."""
+"""The entries of a cache, their order of use, and the limit of their size."""
 
 cimport cython
 
@@ -7,17 +7,17 @@ __all__ = ["CacheBudget"]
 
 
 cdef class CacheBudget:
-    """The memory limit of one cache, or of several together.
+    """The memory limit of one cache, or of several caches together.
 
     Parameters
     ----------
     max_bytes : int
-        The limit, 0 or more, counted as Kafka Streams counts: see docs/caching.md.
+        The limit in bytes, 0 or more. docs/caching.md tells how the size of an entry is counted.
 
     Attributes
     ----------
     used_bytes : int
-        The size of all entries now.
+        The total size of the entries in the caches now, in bytes.
     """
 
     def __cinit__(self, long long max_bytes):
@@ -26,7 +26,7 @@ cdef class CacheBudget:
 
 
 cdef class Part:
-    """The entries of one segment, or all entries of a table without segments."""
+    """The cached entries of one segment, or of a whole table that has no segments."""
 
     def __cinit__(self):
         self.entries = {}
@@ -41,10 +41,10 @@ cdef class Entry:
 
 
 cdef class ByUse:
-    """A linked list of entries, the least recently used first."""
+    """A linked list of entries, sorted from the least to the most recently used entry."""
 
     cdef void add(self, Entry entry) noexcept:
-        """Append an entry."""
+        """Append an entry as the most recently used one."""
         entry.older = self.newest
         entry.newer = NULL
         if self.newest is NULL:
@@ -65,14 +65,14 @@ cdef class ByUse:
             (<Entry>entry.newer).older = entry.older
 
     cdef void touch(self, Entry entry) noexcept:
-        """Move an entry to the end, after a use."""
+        """Move an entry to the end of the list because it was used."""
         if self.newest is not <PyObject *>entry:
             self.remove(entry)
             self.add(entry)
 
 
 cdef long long context_bytes(object context) except -1:
-    """The size of a record's topic and headers, in bytes."""
+    """Return the size of a record's topic and headers, in bytes."""
     cdef long long size = 0 if context.topic is None else len(context.topic)
     for name, value in context.headers:
         size += len(name) + (0 if value is None else len(value))

@@ -1,7 +1,8 @@
-"""The metered layer: a copy of a store whose methods are counted, and its metrics.
+"""The layer that counts and times the calls of a store's methods, and provides its metrics.
 
-It is above the shape's methods, as in Kafka Streams, because a put and a put-if-absent differ only
-there. docs/decisions/stores/metered-calls.md has the reasons.
+The layer wraps the methods of a store and not its table, as in Kafka Streams, because a put and a
+put-if-absent are the same call for the table. docs/decisions/stores/metered-calls.md gives the
+reasons.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _CALLS: Mapping[str, Mapping[str, str]] = {
     "window": {"put": "put", "fetch_one": "fetch"},
     "session": {"put": "put", "remove": "remove", "fetch_session": "fetch"},
 }
-"""The operation of each counted method, by the shape of its store."""
+"""For each shape, the counted methods and the name of the operation as which each is counted."""
 
 _SCANS: Mapping[str, Mapping[str, str]] = {
     "key_value": {"all": "all", "range": "range", "prefix_scan": "prefix-scan"},
@@ -46,14 +47,17 @@ _SCANS: Mapping[str, Mapping[str, str]] = {
         "fetch",
     ),
 }
-"""The same for methods that return a scan; their time lasts until the scan ends."""
+"""For each shape, the counted methods that return a scan, and the names of their operations.
+
+The measured time of such a call lasts until the scan ends.
+"""
 
 _END_TO_END = ("put", "put-if-absent")
 _SCOPES = {"window": "-window", "session": "-session"}
 
 
 def scope_of(engine: str, spec: StoreSpec) -> str:
-    """Kafka Streams' scope of a store's metrics, such as ``rocksdb-window``."""
+    """Return the scope of a store's metrics in Kafka Streams, such as ``rocksdb-window``."""
     return ("in-memory" if engine == "memory" else engine) + _SCOPES.get(spec.shape, "")
 
 
@@ -63,12 +67,15 @@ class StoreMeasures:
     Parameters
     ----------
     store : KeyValueStore, VersionedStore, WindowStore or SessionStore
+        The store whose methods are counted.
     engine : str
-        The name of its engine.
+        The name of the store's engine.
     cache : Cached or None
+        The cache of the store; None if the store has no cache.
     current_record : CurrentRecord
+        The object that knows the input record of a write.
     tags : mapping of str to str
-        The tags of its state directory.
+        The tags of the metrics of the store's state directory.
 
     Attributes
     ----------
@@ -102,8 +109,8 @@ class StoreMeasures:
 
     def face(self, store: Any) -> Any:
         """Return a copy of the store whose methods are counted."""
-        # An instance of the same class: other methods use the same parts, and counted methods are
-        # those of the store itself, which call each other uncounted.
+        # The copy has the same class and attributes as the store. A counted method calls the method
+        # of the original store, so the calls that this method makes are not counted.
         shape, operations = store.spec.shape, self._operations
         kind: Any = type(store)
         face = kind.__new__(kind)
@@ -117,18 +124,18 @@ class StoreMeasures:
         return face
 
     def queried(self, read: Callable[[], Any], *, scans: bool) -> Any:
-        """Run the read of a query, counted as a get or a fetch."""
+        """Call ``read``, which answers a query, and count the call as a get or a fetch."""
         operation = self._operations[self._query_counts_as]
         if scans:
             return metered_scan(operation, read, self._iterators)()
         return metered(operation, read)()
 
     def committed(self, duration_ns: int) -> None:
-        """Add a commit."""
+        """Count a commit and its duration in ns."""
         self._operations["commit"].record(duration_ns)
 
     def restored_records(self, count: int, duration_ns: int) -> None:
-        """Add a batch of restored records."""
+        """Count a batch of restored records and its duration in ns."""
         self.restored += count
         self._operations["restore"].record(duration_ns)
 
@@ -162,7 +169,7 @@ class StoreMeasures:
             yield "num-keys", self._count_keys()
 
     def _hit_ratios(self) -> tuple[float, float, float] | None:
-        """Return the average, maximum and minimum hit ratio; None without lookups."""
+        """Return the average, maximum and minimum hit ratio of the cache; None without lookups."""
         assert self._cache is not None
         hits, misses = self._cache.hits, self._cache.misses
         answered, lookups = hits - self._seen[0], hits + misses - sum(self._seen)

@@ -1,4 +1,4 @@
-"""Merged scans of cached rows and the rows of a table in segments."""
+"""A scan that merges cached rows with the rows of a table that has segments."""
 
 from __future__ import annotations
 
@@ -18,20 +18,24 @@ def merged_segments(
     segment_of: Callable[[bytes], int],
     reverse: bool,
 ) -> Iterator[Chunk]:
-    """Chunks in the order of ``(segment, key)``, or its reverse.
+    """Yield chunks of the merged rows of ``upper`` and ``lower``, in order of ``(segment, key)``.
 
-    On equal keys the upper row wins; an upper None hides.
+    If both contain a key, the result contains the row of ``upper``. If the value of the upper row
+    is None, the result contains no row for the key.
 
     Parameters
     ----------
     upper : sequence of (segment, scan)
-        Ascending by segment; each scan in the order of the result.
+        The id of each segment with cached rows, and a scan of these rows in the order of the
+        result.
     lower : iterator of (keys, values)
-        In the order of the result.
+        The chunks of the table, in the order of the result.
     segment_of : callable
-        The segment of a key.
+        A function that returns the segment id of a key.
+    reverse : bool
+        True if the result is in descending order.
     """
-    waiting = sorted(upper, key=_number, reverse=not reverse)  # the next one is the last
+    waiting = sorted(upper, key=_number, reverse=not reverse)  # The loop reads it from the end.
     try:
         for number, run in groupby(_runs(lower, segment_of), key=_number):
             while waiting and (waiting[-1][0] > number if reverse else waiting[-1][0] < number):
@@ -54,7 +58,7 @@ def _number(pair: tuple[int, object]) -> int:
 def _runs(
     chunks: Iterator[Chunk], segment_of: Callable[[bytes], int]
 ) -> Iterator[tuple[int, Chunk]]:
-    """Chunks with their segments; a chunk with rows of several segments is split."""
+    """Yield chunks with their segment ids. Split a chunk that has rows of several segments."""
     for keys, values in chunks:
         first = segment_of(keys[0])
         if segment_of(keys[-1]) == first:

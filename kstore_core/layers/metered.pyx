@@ -1,7 +1,8 @@
 # cython: language_level=3
-"""Measurements of a store: counts of calls, times of sampled calls, and open iterators.
+"""Measurements of a store: the number of calls, the times of some calls, and the open iterators.
 
-A call passes on the caller's array of arguments, which is faster than a tuple of them.
+A measured function passes the caller's C array of arguments to the original function. This is
+faster than a tuple of arguments.
 """
 
 from cpython.object cimport PyObject
@@ -24,7 +25,8 @@ cdef extern from "Python.h":
 
 cdef enum:
     SECOND = 1_000_000_000
-    WINDOW = 30         # seconds; figures cover the current window and the last one, as in Kafka
+    # The width of a window in seconds. As in Kafka, a metric covers the current and last window.
+    WINDOW = 30
 
 
 cdef inline long long monotonic() noexcept:
@@ -40,16 +42,17 @@ cdef inline long long wall_millis() noexcept:
 
 
 cdef class Latency:
-    """Durations of the last 30 to 60 seconds: their mean, maximum and minimum.
+    """The mean, maximum and minimum of the durations of the last 30 to 60 seconds.
 
-    Methods take ``now``, nanoseconds of a monotonic clock; by default they read the clock.
+    The parameter ``now`` of the methods is the time of a monotonic clock in ns. If it is None, the
+    method reads the clock.
     """
 
     def __cinit__(self):
         self._begun = monotonic()
 
     cdef int _turn(self, long long now) except -1:
-        """Begin a new window if the current one is over."""
+        """Begin a new window if the current window has ended."""
         cdef long long windows = (now - self._begun) // (<long long>WINDOW * SECOND)
         if windows > 0:
             self._begun += windows * WINDOW * SECOND
@@ -75,7 +78,7 @@ cdef class Latency:
         self.add(amount, monotonic() if now is None else now)
 
     def read(self, now=None):
-        """The mean, the maximum and the minimum; None if there are no durations."""
+        """Return the mean, the maximum and the minimum, or None if there are no durations."""
         cdef long long count
         self._turn(monotonic() if now is None else now)
         count = self._counts[0] + self._counts[1]
@@ -90,19 +93,21 @@ cdef class Latency:
 
 
 cdef class Operation:
-    """The calls of one operation, which one or more methods perform.
+    """The number and the durations of the calls of an operation, such as put.
+
+    Several methods may be counted as the same operation.
 
     Parameters
     ----------
     sample_every : int
-        One call of this many is timed, the first call included.
+        The number n if every n-th call is timed. The first call is timed too.
 
     Attributes
     ----------
     count : int
-        All calls.
+        The number of all calls.
     latency : Latency
-        The durations of the timed calls, nanoseconds.
+        The durations of the timed calls in ns.
     """
 
     def __cinit__(self, long long sample_every=1):
@@ -111,18 +116,18 @@ cdef class Operation:
         self.latency = Latency()
 
     def record(self, long long duration_ns):
-        """Add a call that the caller has timed."""
+        """Count a call whose duration the caller has measured."""
         self.count += 1
         self.latency.add(duration_ns, monotonic())
 
 
 cdef class Lateness:
-    """The end-to-end latency of writes: the time from a record's timestamp to its write, ms.
+    """The end-to-end latency of writes: the ms from an input record's timestamp to its write.
 
     Parameters
     ----------
     current_record : CurrentRecord
-        The source of the record.
+        The object that knows the input record of a write.
     """
 
     def __cinit__(self, CurrentRecord current_record not None):
@@ -131,7 +136,7 @@ cdef class Lateness:
 
 
 cdef class Call:
-    """A method and the operation that counts its calls."""
+    """A method, and the operation as which its calls are counted."""
 
     def __cinit__(self, Operation operation not None, function not None):
         self.operation = operation
@@ -139,13 +144,13 @@ cdef class Call:
 
 
 cdef class LateCall(Call):
-    """A method that writes."""
+    """A method that writes, so that its end-to-end latency is measured too."""
 
     cdef Lateness lateness
 
 
 cdef class ScanCall(Call):
-    """A method that returns a scan."""
+    """A method that returns a scan, so that its duration lasts until the scan ends."""
 
     cdef OpenIterators iterators
 
@@ -166,7 +171,7 @@ cdef object call(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObje
 
 
 cdef int sample(Call this, long long begun) except -1:
-    """Record the duration of a call that has just ended."""
+    """Add the duration of a call that has just ended to the measurements."""
     cdef long long now = monotonic()
     cdef Lateness lateness
     this.operation.latency.add(now - begun, now)
@@ -200,14 +205,16 @@ _SCAN.ml_doc = NULL
 
 
 def metered(Operation operation not None, function not None, Lateness lateness=None):
-    """Count a function: returns a callable that takes the same arguments.
+    """Return a function that calls ``function``, and counts and times the calls.
 
     Parameters
     ----------
     operation : Operation
+        The operation as which the calls are counted.
     function : callable
+        The function to call. The result takes the same arguments.
     lateness : Lateness, optional
-        Pass it for a function that writes.
+        The end-to-end latency to measure if the function writes; None if the function only reads.
     """
     cdef LateCall late
     if lateness is None:
@@ -218,7 +225,10 @@ def metered(Operation operation not None, function not None, Lateness lateness=N
 
 
 def metered_scan(Operation operation not None, function not None, OpenIterators iterators not None):
-    """Count a function that returns a Scan; the duration lasts until the scan ends."""
+    """Return a function that calls ``function``, which must return a Scan, and counts the calls.
+
+    The duration of a call lasts until its scan ends.
+    """
     cdef ScanCall this = ScanCall(operation, function)
     this.iterators = iterators
     return PyCFunction_NewEx(&_SCAN, this, None)
@@ -230,7 +240,7 @@ cdef class OpenIterators:
     Attributes
     ----------
     duration : Latency
-        The durations of the iterators that have ended, nanoseconds.
+        The durations of the iterators that have ended, in ns.
     """
 
     def __cinit__(self):
@@ -242,12 +252,12 @@ cdef class OpenIterators:
 
     @property
     def oldest_ms(self):
-        """The time at which the oldest one was opened, ms since the epoch; 0 without one."""
+        """The time at which the oldest open iterator was opened, in ms since the epoch, or 0."""
         return next(iter(list(self._since.values())), 0)
 
 
 cdef class OpenIterator:
-    """Counts an iterator as open until its scan drops this object."""
+    """An object that a scan keeps until it ends, so that the scan is counted as open until then."""
 
     def __cinit__(self, OpenIterators all not None, Operation operation not None):
         self._all = all

@@ -1,1 +1,1 @@
-"""The entries beside a store's rows: offsets, position, spec, stream time, notes."""
+"""The metadata in a store's offsets namespace: offsets, position, spec, stream time, notes."""

@@ -11,12 +11,13 @@ __all__ = ["check_integer", "check_offsets", "check_partition"]
 
 
 def check_offsets(offsets: Mapping[Partition, int | None] | None) -> None:
-    """Raise TypeError or ValueError for offsets that could not be stored and read back."""
+    """Raise TypeError or ValueError if offsets are not valid."""
     if offsets is None:
         return
     if not isinstance(offsets, Mapping):
         raise TypeError(
-            f"offsets must map (topic, partition) to an offset; they are a {type(offsets).__name__}"
+            "offsets must be a mapping of (topic, partition) to an offset, not "
+            f"{type(offsets).__name__}"
         )
     for partition, offset in offsets.items():
         if not (isinstance(partition, tuple) and len(partition) == 2):
@@ -26,20 +27,21 @@ def check_offsets(offsets: Mapping[Partition, int | None] | None) -> None:
             check_integer("an offset", offset, -(2**63), 2**63)
             if operator.index(offset) < 0 and offset != UNKNOWN:
                 raise ValueError(
-                    f"the offset of {partition[0]}-{partition[1]} is {offset}; a committed offset "
-                    "is that of the last record that was applied, 0 or more. Leave the partition "
-                    "out if it has none, or pass None to remove its offset; Kafka's own "
-                    f"{UNKNOWN} stands for an unknown offset"
+                    f"the offset of {partition[0]}-{partition[1]} must be that of the last applied "
+                    f"record, 0 or more, not {offset}. If no record was applied, leave the "
+                    "partition out, or pass None to remove its stored offset. An unknown offset is "
+                    f"{UNKNOWN}, as in Kafka"
                 )
 
 
 def check_partition(topic: object, number: object) -> None:
-    """Raise TypeError or ValueError for an invalid topic or partition number."""
+    """Raise TypeError or ValueError if a topic or the number of a partition is not valid."""
     if not isinstance(topic, str):
         raise TypeError(f"a topic must be a str, not {type(topic).__name__}")
     if not topic or any("\ud800" <= letter <= "\udfff" for letter in topic):
         raise ValueError(
-            f"{topic!r} is not a topic name: it is empty or cannot be encoded as UTF-8"
+            f"{topic!r} is not the name of a topic; a name must not be empty, and must be valid "
+            "Unicode text"
         )
     check_integer("a partition number", number, 0, 2**31)
 

@@ -1,7 +1,7 @@
-"""The offsets namespace: the entries beside a store's rows.
+"""The entries of the offsets namespace, which has the metadata of a store.
 
-Kafka's entries are the open marker, the position, and one offset per changelog partition. kstore
-adds entries with names that begin with ``kstore.``, which Kafka ignores.
+Kafka Streams writes the open marker, the position, and one offset per changelog partition. The
+names of kstore's own entries begin with ``kstore.``, and Kafka Streams ignores them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 Partition = tuple[str, int]
-"""Topic and partition number."""
+"""The type of a partition: the topic, and the number of the partition."""
 
 STATUS = b"status"
 POSITION = b"position"
@@ -53,12 +53,12 @@ SPEC = b"kstore.spec"
 STREAM_TIME = b"kstore.stream-time"
 COMMIT = b"kstore.commit"
 SEGMENTS = b"kstore.segments"
-"""The progress of segments: see :mod:`kstore_core.tables.segments.progress`."""
+"""The key of the progress of segments; see :mod:`kstore_core.tables.segments.progress`."""
 
 _OURS = b"kstore."
 
 UNKNOWN = -4
-"""Kafka's mark of an unknown offset; a restore then begins at the start."""
+"""The number that Kafka stores for an unknown offset. A restore then begins at the log's start."""
 
 _NUMBER = re.compile("[0-9]{1,10}")
 _LONG = struct.Struct(">q")
@@ -73,19 +73,20 @@ class StoreRecord:
     Attributes
     ----------
     offsets : dict
-        The last offset of each partition whose effects the rows contain, as it is stored.
+        The last offset of each partition whose records the rows contain. An unknown offset is -4.
     position : dict or None
-        The last input offset that was applied, by topic and partition; None before a first commit.
+        The last input offset that was applied, by topic and partition; None before the first
+        commit.
     spec : StoredSpec or None
-        None if Kafka wrote the store.
+        The stored spec; None if Kafka Streams wrote the store.
     stream_time : int or None
-        Milliseconds; None if it was never stored.
+        The stream time in ms; None if it was never stored.
     notes : dict
-        The program's notes, by name.
+        The notes that the program committed, by name.
     commit, segments : bytes or None
-        The progress of a segment, and the progress of the others that it stores.
+        The progress of a segment, and the progress of other segments that this segment stores.
     digest : int
-        CRC-32 of the entries that Kafka reads and writes.
+        The CRC-32 of the entries that Kafka Streams reads and writes.
     """
 
     offsets: dict[Partition, int] = field(default_factory=dict)
@@ -99,24 +100,26 @@ class StoreRecord:
 
     @property
     def known_offsets(self) -> dict[Partition, int]:
-        """The offsets without those that Kafka marks as unknown."""
+        """The offsets of the partitions whose offset is not -4, Kafka's mark for unknown."""
         return {at: offset for at, offset in self.offsets.items() if offset != UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """The entries that a commit writes beside the rows; an entry of None does not change.
+    """The metadata that a commit writes with the rows. Attributes that are None do not change.
 
     Attributes
     ----------
     offsets : mapping or None
-        An offset of None removes one; an empty mapping removes all.
+        The new offset of each partition. None as an offset removes the partition's offset; an empty
+        mapping removes all offsets.
     position : mapping or None
+        The last applied offset, by topic and partition.
     stream_time : int or None
-        Milliseconds.
+        The stream time in ms.
     spec : StoreSpec, StoredSpec or None
     notes : mapping or None
-        A note of None removes one; notes that are not named stay.
+        The new notes by name. None as a note removes the note. Other notes do not change.
     """
 
     offsets: Mapping[Partition, int | None] | None = None
@@ -130,10 +133,7 @@ class Entries:
         return any(entry is not None for entry in given)
 
     def rows(self, record: StoreRecord) -> Rows:
-        """Return the rows that replace those of ``record``, sorted.
-
-        An offset of None removes one, and empty ``offsets`` remove all, as in Kafka's commit.
-        """
+        """Return the sorted rows to write to an offsets namespace whose content is ``record``."""
         entries: dict[bytes, bytes | None] = {}
         if self.offsets is not None:
             if not self.offsets:
@@ -151,7 +151,7 @@ class Entries:
 
     @property
     def forgets(self) -> bool:
-        """True if it removes offsets or notes."""
+        """True if these entries remove offsets or notes."""
         given = self.offsets
         if given is not None and (not given or None in given.values()):
             return True
@@ -165,26 +165,26 @@ def read_record(namespace: Namespace, where: str = "a store") -> StoreRecord:
     ----------
     namespace : Namespace
     where : str
-        The store and the path of its database, for errors.
+        The store and the path of its database, for error messages.
 
     Raises
     ------
     CorruptionError
         An entry is damaged.
     FormatDowngradeError
-        A newer kstore described the store.
+        A newer kstore wrote the stored spec.
     """
     pairs = (pair for keys, values in namespace.scan() for pair in zip(keys, values, strict=True))
     return parse_entries(pairs, where)
 
 
 def parse_entries(entries: Iterable[tuple[bytes, bytes]], where: str) -> StoreRecord:
-    """Parse entries of the offsets namespace, in the order of their keys.
+    """Parse the entries of an offsets namespace, which must be in the order of their keys.
 
     Raises
     ------
     CorruptionError, FormatDowngradeError
-        As for :func:`read_record`.
+        An entry is damaged or too new; see :func:`read_record`.
     """
     record = StoreRecord()
     for key, value in entries:
@@ -203,7 +203,15 @@ def parse_entries(entries: Iterable[tuple[bytes, bytes]], where: str) -> StoreRe
 
 
 def _read_entry(record: StoreRecord, key: bytes, value: bytes) -> None:
-    """Add an entry to the record; FormatError or SpecError if it is damaged."""
+    """Parse an entry and add it to the record.
+
+    Raises
+    ------
+    FormatError, SpecError
+        The entry is damaged.
+    FormatDowngradeError
+        A newer kstore wrote the stored spec.
+    """
     if key == POSITION:
         record.position = decode_position(value)
     elif key == SPEC:
@@ -223,14 +231,16 @@ def _read_entry(record: StoreRecord, key: bytes, value: bytes) -> None:
 
 
 def kafka_digest(entries: Iterable[tuple[bytes, bytes]], digest: int = 0) -> int:
-    """CRC-32 of the offsets and the position, which Kafka Streams changes when it commits.
+    """Return the CRC-32 of the offsets and the position.
+
+    Kafka Streams changes these entries when it commits, so the digest shows its commits.
 
     Parameters
     ----------
     entries : iterable of (key, value)
         The entries in the order of their keys.
     digest : int
-        The digest of the entries before them.
+        The digest of the entries that precede these.
     """
     for key, value in entries:
         if key != STATUS and not key.startswith(_OURS):
@@ -239,13 +249,15 @@ def kafka_digest(entries: Iterable[tuple[bytes, bytes]], digest: int = 0) -> int
 
 
 def merged_record(records: Iterable[StoreRecord]) -> StoreRecord:
-    """Merge the records of several databases of one store.
+    """Merge the metadata of several databases of one store.
+
+    Of each offset and each note, the result has the newest. The stream time and the position are
+    the greatest. A record with a spec is complete, so the records that follow it are ignored.
 
     Parameters
     ----------
     records : iterable of StoreRecord
-        Newest first. The newest offset and note win, and the greatest stream time and position. A
-        record with a spec is the store's own and complete, so later records are ignored.
+        The metadata of the databases, the newest first.
     """
     merged = StoreRecord()
     for record in records:
@@ -265,7 +277,7 @@ def merged_record(records: Iterable[StoreRecord]) -> StoreRecord:
 
 def _long(value: bytes) -> int:
     if len(value) != _LONG.size:
-        raise FormatError(f"the number has {len(value)} bytes, not 8")
+        raise FormatError(f"the number has {len(value)} bytes, not 8 bytes")
     number: int = _LONG.unpack(value)[0]
     return number
 
@@ -274,7 +286,7 @@ def _stream_time(value: bytes) -> int:
     time = _long(value)
     if time < START:
         raise FormatError(
-            f"the stream time is {time} ms; expected {START} (none yet) or a later time"
+            f"the stream time is {time} ms, but must be {START} (no stream time yet) or more"
         )
     return time
 
@@ -283,13 +295,13 @@ def _partition(key: bytes) -> Partition | None:
     topic, _, number = key.decode(errors="replace").rpartition("-")
     if not (topic and _NUMBER.fullmatch(number) and int(number) < 2**31):
         if key.startswith(_OURS):
-            return None  # a newer kstore's entry
-        raise FormatError("the key contains no partition")
+            return None  # A newer kstore wrote this entry.
+        raise FormatError("the key contains no partition, but must be a topic, - and a partition")
     return topic, int(number)
 
 
 def sorted_rows(entries: Mapping[bytes, bytes | None]) -> Rows:
-    """Entries as rows, sorted by key."""
+    """Return entries as rows that are sorted by key."""
     keys = sorted(entries)
     return Rows(keys, [entries[key] for key in keys])
 
@@ -300,11 +312,16 @@ def _offset_key(partition: Partition) -> bytes:
 
 
 def common_offsets(records: Mapping[str, StoreRecord]) -> dict[Partition, int]:
-    """Return the least offset of each partition over several stores, by their names.
+    """Return the least offset of each partition that several stores contain.
 
-    A store without an offset of a partition does not contain it, so that partition is left out.
-    Only the store itself counts for its own changelog, ``…-<store>-changelog``. The result is empty
-    if a store has no offset at all.
+    A partition is left out if one of the stores has no offset of it. For a store's own changelog
+    ``…-<store>-changelog``, only this store's offset counts. The result is empty if one of the
+    stores has no offsets.
+
+    Parameters
+    ----------
+    records : mapping of str to StoreRecord
+        The metadata of the stores, by the stores' names.
     """
     known = {name: record.known_offsets for name, record in records.items()}
     if not all(known.values()):

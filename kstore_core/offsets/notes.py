@@ -1,7 +1,8 @@
-"""Notes: small values of a program, committed together with a store's rows.
+"""Notes, which are small values that a program commits together with a store's rows.
 
-Use a note for a fact that must match the rows after a crash, such as the batches of a stream that
-they contain. The offsets namespace stores each note under its own name, which Kafka ignores.
+Use a note for a value that must match the rows after a crash, such as the last batch of a stream
+that the rows contain. The offsets namespace stores each note under its name. Kafka Streams ignores
+notes.
 """
 
 from __future__ import annotations
@@ -12,27 +13,27 @@ from collections.abc import Mapping
 __all__ = ["NOTE", "check_notes", "note_entries", "note_name"]
 
 NOTE = b"kstore.note."
-"""The prefix of notes in the offsets namespace."""
+"""The prefix of the keys of notes in the offsets namespace."""
 
 _NAME = re.compile(r"[a-z][a-z_]{0,63}")
 
 
 def note_name(key: bytes) -> str | None:
-    """Return the name of the note in an entry; None for another kind of entry."""
+    """Return the name of the note for the key of an entry, or None if the entry is no note."""
     return key[len(NOTE) :].decode(errors="replace") if key.startswith(NOTE) else None
 
 
 def note_entries(notes: Mapping[str, bytes | None]) -> dict[bytes, bytes | None]:
-    """Notes as entries of the offsets namespace; None removes one."""
+    """Return the entries of the offsets namespace for notes. A note of None removes the entry."""
     return {NOTE + name.encode(): note for name, note in notes.items()}
 
 
 def check_notes(notes: Mapping[str, bytes | None] | None) -> None:
-    """Raise TypeError or ValueError for invalid notes."""
+    """Raise TypeError or ValueError if notes are not valid."""
     if notes is None:
         return
     if not isinstance(notes, Mapping):
-        raise TypeError(f"notes must map names to bytes; they are a {type(notes).__name__}")
+        raise TypeError(f"notes must be a mapping of names to bytes, not {type(notes).__name__}")
     for name, note in notes.items():
         if not isinstance(name, str):
             raise TypeError(f"the name of a note must be a str, not {type(name).__name__}")

@@ -1,7 +1,8 @@
-"""Positions: the last applied offsets of a store's input, and their bytes (Kafka's PositionSerde).
+"""Positions: the last applied offsets of a store's input, and their encoding as in Kafka.
 
-Kafka sizes the buffer in bits and stores all of it, so the value ends in zeros. kstore writes the
-same padding and accepts any tail.
+Kafka's ``PositionSerde`` computes the size of its buffer in bits instead of bytes, and stores the
+whole buffer, so the encoded value ends in zeros. kstore writes the same zeros, and ignores all
+bytes after the position when it reads a value.
 """
 
 from __future__ import annotations
@@ -28,32 +29,36 @@ __all__ = [
 _log = logging.getLogger("kstore_core")
 
 _VERSION, _POSITION = "v", "c"
-"""The headers of a changelog's record with its writer's position (Kafka's
-``ChangelogRecordDeserializationHelper``): the version, one byte, and the position."""
+"""The keys of the headers with which Kafka Streams adds its position to a changelog's record.
+
+The header ``v`` has the version in one byte, and the header ``c`` has the position. Kafka's class
+is ``ChangelogRecordDeserializationHelper``.
+"""
 
 _VERSION_BYTES = b"\x02v\x02"
-"""The first bytes of a header with that key and a value of one byte."""
+"""The first bytes of an encoded header with the key ``v`` and a value of one byte."""
 
 _INT = struct.Struct(">i")
 _PAIR = struct.Struct(">iq")
 
 _Offsets = Mapping[str, Mapping[int, int]]
-"""Topic to partition to the last offset whose record has been applied."""
+"""The type of a position: the last applied offset, by topic and partition."""
 
 
 class Position(Mapping[str, Mapping[int, int]]):
-    """Topic to partition to the last offset whose record has been applied. It does not change.
+    """An immutable mapping of topics to partitions to the last applied offset.
 
-    Equal to any mapping of the same content; not hashable, as Kafka's.
+    A position equals any mapping with the same content. It is not hashable, like Kafka's class.
 
     Parameters
     ----------
     offsets : mapping of str to mapping of int to int, optional
+        The last applied offset, by topic and partition. Default: no offsets.
 
     Raises
     ------
     ValueError
-        It is not such a mapping, or a number does not fit into Kafka's bytes.
+        ``offsets`` is not such a mapping, or a number does not fit Kafka's encoding.
     """
 
     __slots__ = ("_offsets",)
@@ -65,13 +70,16 @@ class Position(Mapping[str, Mapping[int, int]]):
             encode_position(self._offsets)
         except (TypeError, AttributeError, ValueError, struct.error) as error:
             raise ValueError(
-                f"{offsets!r} is not a position: a position maps topics to partitions to offsets: "
-                f"{error}"
+                f"{offsets!r} is not a position ({error}); a position must map each topic to a "
+                "mapping of partitions to offsets"
             ) from error
 
     @classmethod
     def copied(cls, offsets: _Offsets) -> Self:
-        """Copy offsets without checks; other threads may add to them meanwhile."""
+        """Return a position with a copy of offsets, without checks.
+
+        Other threads may add offsets during the copy.
+        """
         position = cls.__new__(cls)
         position._offsets = copy_position(offsets)
         return position
@@ -92,18 +100,21 @@ class Position(Mapping[str, Mapping[int, int]]):
         return Position, (self._offsets,)
 
     def with_component(self, topic: str, partition: int, offset: int) -> Position:
-        """This position with an offset added, unless it has a greater one."""
+        """Return a copy of this position in which a partition's offset is at least ``offset``."""
         return self.merge({topic: {partition: offset}})
 
     def merge(self, other: _Offsets) -> Position:
-        """Return the greater offset of both positions, partition by partition."""
+        """Return a position that has, for each partition, the greater of the two offsets."""
         merged = copy_position(self)
         merge_positions(merged, Position(other))
         return Position.copied(merged)
 
 
 def encode_position(position: _Offsets) -> bytes:
-    """Return the stored form, padded as in Kafka; topics and partitions in their given order."""
+    """Encode a position as Kafka does, with its padding.
+
+    The topics and partitions keep the order of the mapping.
+    """
     parts = [b"\0", _INT.pack(len(position))]
     size = 8 + 32
     for topic, offsets in position.items():
@@ -115,16 +126,18 @@ def encode_position(position: _Offsets) -> bytes:
 
 
 def decode_position(data: bytes) -> dict[str, dict[int, int]]:
-    """Return the position in ``data``.
+    """Decode a position.
 
     Raises
     ------
     FormatError
-        Another version than 0, bytes that end too early, or a negative partition.
+        The version is not 0, the bytes end too early, or a partition is negative.
     """
     if not data or data[0] != 0:
         raise FormatError(
-            f"a position starts with version 0, not {data[:1].hex() or 'nothing'}", offset=0
+            "the first byte of a position must be the version 00, not "
+            f"{data[:1].hex() or 'missing'}",
+            offset=0,
         )
     position: dict[str, dict[int, int]] = {}
     try:
@@ -133,37 +146,41 @@ def decode_position(data: bytes) -> dict[str, dict[int, int]]:
             length, at = _count(data, at)
             name = data[at : at + length]
             if len(name) < length:
-                raise FormatError(f"a topic name of {length} bytes does not fit", offset=at)
+                raise FormatError(
+                    f"the position ends within the name of a topic, which has {length} bytes",
+                    offset=at,
+                )
             pairs, at = _count(data, at + length)
             offsets = position.setdefault(name.decode(), {})
             for _ in range(pairs):
                 partition, offset = _PAIR.unpack_from(data, at)
                 if partition < 0:
                     raise FormatError(
-                        f"the position has the invalid partition {partition}", offset=at
+                        f"a partition must be 0 or above, but the position has {partition}",
+                        offset=at,
                     )
                 offsets[partition] = offset
                 at += _PAIR.size
     except (struct.error, UnicodeDecodeError) as error:
-        raise FormatError(f"not a position: {error}") from error
+        raise FormatError(f"the position cannot be decoded: {error}") from error
     return position
 
 
 def _count(data: bytes, at: int) -> tuple[int, int]:
-    """Return the count at ``at``, and the offset after it."""
+    """Read the number at the index ``at``, and return the number and the index after it."""
     (count,) = _INT.unpack_from(data, at)
     if count < 0:
-        raise FormatError(f"a negative count of {count} in a position", offset=at)
+        raise FormatError(f"a count in the position must be 0 or above, not {count}", offset=at)
     return count, at + _INT.size
 
 
 def copy_position(position: _Offsets) -> dict[str, dict[int, int]]:
-    """Return a copy; other threads may add to ``position`` meanwhile."""
+    """Return a copy of a position. Other threads may add offsets during the copy."""
     return {topic: dict(offsets) for topic, offsets in list(position.items())}
 
 
 def merge_positions(position: dict[str, dict[int, int]], other: _Offsets) -> None:
-    """Advance ``position`` to the greater offsets of ``other``."""
+    """Replace each offset of ``position`` for which ``other`` has a greater offset."""
     for topic, offsets in other.items():
         known = position.setdefault(topic, {})
         for partition, offset in offsets.items():
@@ -171,10 +188,10 @@ def merge_positions(position: dict[str, dict[int, int]], other: _Offsets) -> Non
 
 
 class LoggedPositions:
-    """The positions of the writers of a changelog, read from its records' headers.
+    """A reader of the positions in the headers of a changelog's records.
 
-    Kafka Streams writes them if it is configured to. Headers of the same names with other content
-    are ignored: a position may be behind, but never ahead.
+    Kafka Streams writes such headers only if it is configured to. Headers with the same keys but
+    other content are ignored, so the result may be less than the true position, but never greater.
     """
 
     def __init__(self) -> None:
@@ -183,7 +200,7 @@ class LoggedPositions:
         self._first = (-1, "")
 
     def note(self, records: RecordColumns) -> None:
-        """Read the positions of the next records."""
+        """Read the positions in the headers of the next records."""
         position: dict[str, dict[int, int]] = {}
         for index in records.with_header_bytes(_VERSION_BYTES):
             record = records[index]
@@ -200,18 +217,22 @@ class LoggedPositions:
             self._noted.append((records.next_offset, position))
 
     def until(self, next_offset: int) -> dict[str, dict[int, int]]:
-        """Return the greatest position before an offset, of those that no call has returned yet."""
+        """Return the merged positions of the records before an offset.
+
+        Positions that an earlier call has returned are left out.
+        """
         position: dict[str, dict[int, int]] = {}
         while self._noted and self._noted[0][0] <= next_offset:
             merge_positions(position, self._noted.popleft()[1])
         return position
 
     def warn(self, log: str) -> None:
-        """Log one warning for all unreadable positions."""
+        """Log one warning if positions could not be decoded."""
         if self._unreadable:
             offset, error = self._first
             _log.warning(
-                "Passed over the position in %d of the records of %s, first at offset %d: %s",
+                "the position in %d records of the changelog %s was ignored, because it could not "
+                "be decoded; the first of these records is at offset %d: %s",
                 self._unreadable,
                 log,
                 offset,

@@ -1,4 +1,4 @@
-"""The answer to a query, which checks the query, reads the store, and makes the result."""
+"""The code that answers a query: it checks the query, reads the store, and makes the result."""
 
 from __future__ import annotations
 

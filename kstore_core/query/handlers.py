@@ -1,8 +1,8 @@
 """The handlers of queries, by the shape of the store and the type of the query.
 
-The table of handlers is that of Kafka Streams. A handler checks the query, serialises its key, and
-returns a function that reads the store. So an error in the query is raised to the caller, but an
-error of the store becomes a failed result.
+Each shape answers the queries that it answers in Kafka Streams. A handler checks the query,
+serialises its key, and returns a function that reads the store. So an error in the query is raised
+to the caller, but an error of the store becomes a failed result.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _versions(store: StoreParts, query: queries.MultiVersionedKeyQuery[Any]) -> 
 
 def _reserved(store: StoreParts, query: queries.Query) -> NoReturn:
     raise UnsupportedError(
-        f"the versioned store {store.spec.name!r} does not answer a {type(query).__name__}; use "
+        f"the versioned store {store.spec.name!r} cannot answer a {type(query).__name__}; use "
         "VersionedKeyQuery(key), MultiVersionedKeyQuery(key), or store.range(lo, hi, as_of=…)"
     )
 

@@ -1,4 +1,4 @@
-"""Stores restored from log records: one batch after the other, or as columns."""
+"""The restore of stores from log records, batch by batch or as Arrow columns."""
 
 from kstore_core.restore.columnar import Restored, restore
 

@@ -1,9 +1,8 @@
-"""Columnar restore: many log records, as Arrow columns, into an open store.
+"""The restore of many log records, given as Arrow columns, into an open store.
 
-The result is the same as of puts of the records in their order; docs/spark.md says where the bytes
-of history rows may differ. For an empty store, no record becomes a Python object before its row is
-loaded. For a store with rows, records are put below the serdes. ``state.restore`` restores from a
-changelog.
+The store then has the same content as after a put of each record in order. The bytes of history
+rows may differ; see docs/spark.md. If the store is empty, its rows are built without a Python
+object for each record. Use ``state.restore`` to restore from a changelog instead.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Restored", "restore"]
 
 _BUILD_BYTES = 64 * 1024 * 1024
-"""The weight of the versions in one batch."""
+"""The approximate memory in bytes of the versions in one batch."""
 
 
 def restore(
@@ -33,23 +32,25 @@ def restore(
     timestamps: pa.Array,
     headers: pa.Array | None = None,
 ) -> Restored:
-    """Restore log records into a store that was opened for writing; the caller commits.
+    """Restore log records into a store that is open for writing. The caller must commit.
 
     Parameters
     ----------
     store
         The result of ``state.open(spec)``.
     keys, values : pyarrow.Array of binary
-        Serialised, in arrival order; a null value is a tombstone.
+        The serialised keys and values of the records, in the order of the log. A null value is a
+        tombstone.
     timestamps : pyarrow.Array of int64
-        Milliseconds since the epoch.
+        The timestamps of the records in milliseconds since the epoch.
     headers : pyarrow.Array of list<struct<key: string, value: binary>>, optional
-        Kept by formats with headers, ignored by others.
+        The headers of the records. Formats without headers ignore them.
 
     Raises
     ------
     SpecError
-        A key or timestamp is null, or a time of a versioned store is negative. Nothing was written.
+        A key or a timestamp is null, or a timestamp is negative and the store is versioned. Nothing
+        was written.
     """
     begun = time.perf_counter_ns()
     restored = _restore(store, keys, values, timestamps, headers)
@@ -67,9 +68,14 @@ def _restore(
     headers: pa.Array | None,
 ) -> Restored:
     if keys.null_count:
-        raise SpecError(f"{keys.null_count} of {len(keys)} records have no key")
+        raise SpecError(
+            f"{keys.null_count} of {len(keys)} records have no key, but each record needs a key"
+        )
     if timestamps.null_count:
-        raise SpecError(f"{timestamps.null_count} of {len(keys)} records have no timestamp")
+        raise SpecError(
+            f"{timestamps.null_count} of {len(keys)} records have no timestamp, but each record "
+            "needs a timestamp"
+        )
     records = arrow_to_log(
         keys, values, timestamps, headers if store.spec.format.headers else None, first_offset=0
     )

@@ -1,4 +1,4 @@
-"""Restores of stores from their changelogs, batch by batch, each committed with its offset."""
+"""The restore of a store from its changelog. Each batch of records is committed with its offset."""
 
 from __future__ import annotations
 
@@ -27,16 +27,25 @@ __all__ = ["RestoreListener", "RestoreProgress", "first_offset", "restore_log"]
 _log = logging.getLogger("kstore_core")
 
 BATCH_BYTES = 72 * 1024 * 1024
-"""The weight of records in one batch. Peak memory is a few times that."""
+"""The approximate memory in bytes of the records in one batch.
+
+The peak memory of a restore is a few times as large.
+"""
 
 BUILD_BYTES = 36 * 1024 * 1024
-"""The same if rows are made of all versions of a key, which takes more copies."""
+"""The limit in place of `BATCH_BYTES` if rows are built from all versions of a key.
+
+It is smaller, because building the rows needs more copies.
+"""
 
 PUT_BYTES = 3 * 1024 * 1024
-"""The same if versions are put one by one, which rewrites larger rows."""
+"""The limit in place of `BATCH_BYTES` if versions are put one by one.
+
+It is smaller, because each put rewrites a larger row.
+"""
 
 UNKNOWN_OFFSET = -4
-"""Kafka Streams' mark of an unknown offset."""
+"""The number that Kafka Streams stores for an unknown offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +57,13 @@ class RestoreProgress:
     store, topic : str
     partition : int
     begin : int
-        The first offset of the restore.
+        The first offset that the restore reads.
     next_offset : int
-        The offset after the last record that was read.
+        The offset after the last record that was read so far.
     end : int
-        The offset after the last record to restore.
+        The offset after the last record that the restore will read.
     records : int
-        The number of records that were read.
+        The number of records that were read so far.
     """
 
     store: str
@@ -67,49 +76,54 @@ class RestoreProgress:
 
 
 RestoreListener = Callable[[RestoreProgress], object]
-"""A callback for the start of a restore, and for each batch that was read."""
+"""The type of a callback that a restore calls at its start and after each batch that it read."""
 
 
 def first_offset(stored: int | None, log: Changelog, store: str) -> int:
-    """Return the first offset to restore a store from.
+    """Return the first offset of a log that a restore must read.
 
     Parameters
     ----------
     stored : int or None
         The last offset that the store contains; None or -4 if it is not known.
+    log : Changelog
+    store : str
+        The store's name, for error messages.
 
     Raises
     ------
     InconsistentStateError
-        The log begins after the offset or ends before it. The log was not changed.
+        The log begins after the record that must be read next, or ends before `stored`. The log was
+        not changed.
     CorruptionError
         The log's first file is missing.
     """
-    rest = getattr(log, "rest", None)  # a log in files may have bytes after its end
+    rest = getattr(log, "rest", None)  # Only a log in files may have bytes after its end.
     if stored is None or stored == UNKNOWN_OFFSET:
         if rest is not None and rest.kind == "zeros":
             _log.warning(
-                "%s-%s ends at offset %d, and behind it has %s. Nothing tells whether there were "
-                "records",
+                "the changelog %s-%s ends at offset %d and then has %s. It may have lost records "
+                "there",
                 *(log.topic, log.partition, log.high_watermark, rest),
             )
         return log.start_offset
-    where = f"the store {store!r} contains the changelog {log.topic}-{log.partition} up to {stored}"
+    where = (
+        f"the store {store!r} contains the changelog {log.topic}-{log.partition} up to offset "
+        f"{stored}"
+    )
     if stored + 1 < log.start_offset:
         raise InconsistentStateError(
-            f"{where}, and the log begins at {log.start_offset}: the records in between have "
-            f"expired, "
-            "so the store cannot be brought up to date. Move the store's directory away and open "
-            "it again: kstore then restores the store from the whole log"
+            f"{where}, but the log begins at offset {log.start_offset}. The records in between "
+            "have expired, so the store cannot be brought up to date. Move the store's directory "
+            "away and open the store again: kstore then restores the store from the whole log"
         )
     if stored + 1 > log.high_watermark:
-        behind = f", with {rest} behind it" if rest else ""
+        after = f", followed by {rest}" if rest else ""
         raise InconsistentStateError(
-            f"{where}, and the log ends at {log.high_watermark}{behind}: this is another log, or "
-            f"the "
-            "log has lost its end. Nothing was changed. Bring back the log that the store was "
-            "written with. Or move the store's directory away and open it again: kstore then "
-            "restores the store from this log"
+            f"{where}, but the log ends at offset {log.high_watermark}{after}. Either this is "
+            "another log, or the log has lost its last records. Nothing was changed. Put back the "
+            "log that the store was written with. Or move the store's directory away and open the "
+            "store again: kstore then restores the store from this log"
         )
     return stored + 1
 
@@ -125,39 +139,41 @@ def restore_log(
     scratch: Path,
     listener: RestoreListener | None = None,
 ) -> tuple[Restored, int | None]:
-    """Restore the records of a changelog after the stored offset, up to the end of a commit.
+    """Restore the records of a changelog that a table lacks, up to the last finished commit.
 
     Parameters
     ----------
     spec : StoreSpec
     table : Table
-        The table of rows, with nothing staged; it must not log its writes.
+        The table of the store's rows. It must have no staged rows, and must not log its writes.
     clock : StreamClock or None
+        The store's stream time; None for a key-value store.
     stored : int or None
-        The last offset that the table contains.
+        The last offset that the table contains; None or -4 if it is not known.
     log : Changelog
     commit : callable
-        Commits the staged rows: ``commit(offset, position, mark)``, with the last offset that the
-        rows then contain, the position in the headers of the records, and the log's mark of the
-        commit or None.
+        A function that commits the staged rows, called as ``commit(offset, position, mark)``.
+        ``offset`` is the last offset that the rows then contain, ``position`` is the position from
+        the headers of the records, and ``mark`` is the log's commit mark or None.
     scratch : Path
-        A temporary folder for a log that does not fit into memory.
+        The path of a temporary folder for records that do not fit into memory.
     listener : callable, optional
 
     Returns
     -------
     Restored
     int or None
-        The first offset that was left out, because its commit never ended.
+        The first offset of an unfinished commit at the log's end, whose records were skipped; None
+        if no records were skipped.
 
     Raises
     ------
     InconsistentStateError
-        See :func:`first_offset`.
+        The log does not continue the store; see :func:`first_offset`.
     SpecError
-        The log has records that the store cannot have.
+        The log has records that this kind of store cannot have.
     FormatError, CorruptionError
-        Records or the log are damaged. Batches before the damage are restored and committed.
+        A record or the log is damaged. Batches before the damage were restored and committed.
     """
     begin, end = first_offset(stored, log, spec.name), log.high_watermark
     is_known = stored is not None and stored != UNKNOWN_OFFSET
@@ -202,8 +218,8 @@ def restore_log(
             restore, batch_bytes = RowRestorer(spec, table, clock).load, BATCH_BYTES
         else:
             restore, batch_bytes = versions.put, PUT_BYTES
-        # The last batch is committed with the mark that follows it. An offset after the mark
-        # without the mark's content would skip the mark for good.
+        # The last batch is committed together with the mark that follows it. If an offset after the
+        # mark were committed without the mark's content, no later restore would read the mark.
         loaded: int | None = None
         try:
             for records, next_offset in in_chunks(batches(), batch_bytes):
@@ -217,7 +233,7 @@ def restore_log(
             if loaded is not None:
                 commit(loaded - 1, noted.until(loaded), None)
             raise
-    # The log may end with marks, or with records that are not the store's.
+    # The log may end with marks, or with records that a restore does not load.
     upto = max(whole.next_offset, end) if whole.left_out is None else whole.left_out
     if upto > begin:
         commit(upto - 1, noted.until(upto), whole.commit)
@@ -229,10 +245,13 @@ def restore_log(
 
 @contextlib.contextmanager
 def _naming_store(spec: StoreSpec, log: Changelog) -> Iterator[None]:
-    """Add the log and the store to errors of records."""
-    where = f"the changelog {log.topic}-{log.partition} has a record that is none of the "
+    """Add the names of the log and the store to errors about records."""
+    where = f"the changelog {log.topic}-{log.partition} has a record that cannot belong to the "
     where += f"{spec.shape} store {spec.name!r}"
-    hint = "Restore the store from its own log, or open it as what wrote this one"
+    hint = (
+        "Restore the store from its own log, or open the store with the spec of the store that "
+        "wrote this log"
+    )
     try:
         yield
     except FormatError as error:

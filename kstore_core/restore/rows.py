@@ -1,4 +1,4 @@
-"""Records of a log as rows of a key-value, window or session store."""
+"""The restore of a key-value, window or session store's rows from the records of a log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kstore_core.tables import NamespaceTable, Table, Write
 __all__ = ["CHUNK_ROWS", "Restored", "RowRestorer", "is_empty"]
 
 CHUNK_ROWS = 8192
-"""The rows of one chunk of a bulk load."""
+"""The number of rows in one chunk of a bulk load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,14 @@ class Restored:
     Attributes
     ----------
     records : int
-        The number of records given.
+        The number of records that were read.
     late : int
-        The number of records left out, as too late for the store's history.
+        The number of these records that were skipped because they are older than the retention.
     rows : int
-        The number of physical rows written.
+        The number of rows that were written to the engine.
     offsets : mapping or None
-        The last offset of each input partition that the rows contain, exactly. A takeover resumes
-        after them. None if they are not known.
+        The exact last offset of each input partition that the rows contain. A process that takes
+        over the task must resume its input after these offsets. None if they are not known.
     """
 
     records: int = 0
@@ -56,25 +56,25 @@ class Restored:
 
 def is_empty(table: Table) -> bool:
     """Return True if a table has no rows. A table with staged rows counts as not empty."""
-    # A look at the first row would sort all staged rows, once for each batch of a restore.
+    # With staged rows, a lookup of the first row would sort all of them in each batch.
     return not table.rows.is_staging and table.first(None, None) is None
 
 
 class RowRestorer:
-    """Restores rows: the last record of a key wins.
+    """A writer of restored rows. For each key, the last record determines the row.
 
     Parameters
     ----------
     spec : StoreSpec
     table : Table
-        A table in segments for a window or session store.
+        The store's table. For a window or session store it must be a table of segments.
     clock : StreamClock or None
-        The clock of a window or session store.
+        The stream time of a window or session store; None for a key-value store.
 
     Attributes
     ----------
     is_empty : bool
-        The table holds no rows.
+        True if the table has no rows.
     """
 
     def __init__(self, spec: StoreSpec, table: Any, clock: StreamClock | None) -> None:
@@ -91,30 +91,33 @@ class RowRestorer:
         self.is_empty = is_empty(table)
 
     def put(self, records: RecordColumns) -> Restored:
-        """Write the next records of the log through staging.
+        """Stage the rows of the next records of the log.
 
         Raises
         ------
         FormatError
-            A record has no key, or its key is not of a window or session; the error names its
-            offset. Nothing was written.
+            A record has no key, or its key is not that of a window or session. The error has the
+            record's offset. None of these records was written.
         SpecError
-            The log is of a window store that retains duplicates, and this store does not.
+            The log belongs to a window store that retains duplicates, but this store does not
+            retain duplicates.
         """
         keys, rows, late = self._rows_of(records)
-        if type(self._table) is NamespaceTable:  # without an object for each row
+        if type(self._table) is NamespaceTable:  # This path needs no Python object for each row.
             self._table.rows.put_many(dict(zip(keys, rows, strict=True)))
         else:
             self._table.write(map(Write, keys, rows))
         return Restored(len(records), late, len(keys))
 
     def load(self, records: RecordColumns) -> Restored:
-        """Load records without the staging, which must be empty; only deletes are staged.
+        """Write the rows of records to the engine without staging. Only deletes are staged.
+
+        The table must have no staged rows.
 
         Raises
         ------
-        FormatError
-            See `put`.
+        FormatError, SpecError
+            The records are not valid; see `put`.
         """
         keys, rows, late = self._rows_of(records)
         values = cast("list[bytes]", rows)
@@ -133,7 +136,10 @@ class RowRestorer:
         return Restored(len(records), late, len(rows))
 
     def _rows_of(self, records: RecordColumns) -> tuple[list[bytes], list[bytes | None], int]:
-        """Keys and rows in the table's order, deletes included; and the number of late rows."""
+        """Return the keys and values of rows in the table's order, and the number of late rows.
+
+        The value of a delete is None.
+        """
         if self._refuses_numbers:
             self._refuse_number(records)
         try:
@@ -146,21 +152,21 @@ class RowRestorer:
             raise
 
     def _refuse_number(self, records: RecordColumns) -> None:
-        """Raise SpecError if the first record has the number of a store with duplicates."""
+        """Raise SpecError if the key of the first record has a sequence number above 0."""
         key = next(iter(records.keys), None)
         if key is None:
             return
-        with suppress(FormatError):  # reported with its offset below
+        with suppress(FormatError):  # The caller reports a bad key with its offset.
             if self._log_schema.split(key)[2] > 0:
                 raise SpecError(
                     f"the record at offset {records.offsets[0]} of the log has a sequence number, "
-                    f"as in "
-                    f"a store that retains duplicates; the store {self._name!r} retains none: pass "
-                    "retain_duplicates=True, or --retain-duplicates on the command line"
+                    "so a store that retains duplicates wrote the log, but the store "
+                    f"{self._name!r} does not retain duplicates. Pass retain_duplicates=True, or "
+                    "--retain-duplicates on the command line"
                 )
 
     def _refuse_keys(self, records: RecordColumns) -> None:
-        """Raise FormatError for the first record with an invalid key, naming its offset."""
+        """Raise FormatError with the offset of the first record that has an invalid key."""
         if self._schema is None:
             return
         for offset, key in zip(records.offsets, records.keys, strict=True):
@@ -173,7 +179,10 @@ class RowRestorer:
     def _in_time(
         self, keys: list[bytes], rows: list[bytes | None], clock: StreamClock, schema: KeySchema
     ) -> tuple[list[bytes], list[bytes | None], int]:
-        """The rows of the segments that are then live, by segment; and the count of others."""
+        """Advance stream time by the rows, and return the rows of live segments.
+
+        The rows are sorted by segment. The last result is the number of rows in expired segments.
+        """
         times = list(map(schema.segment_time, keys))
         if times:
             clock.advance(max(times))
@@ -185,7 +194,8 @@ class RowRestorer:
             for at, number in enumerate(segment_id(time, interval) for time in times)
             if number >= first_live
         ]
-        if schema.prefix >= 0:  # the log is in the order of the user's keys, and the rows are not
+        # The records are sorted by the user's keys. In time-ordered stores the rows are not.
+        if schema.prefix >= 0:
             live.sort(key=lambda row: (row[0], keys[row[1]]))
         else:
             live.sort()

@@ -1,4 +1,4 @@
-"""Parts of a log that fit into memory, in the log's order or by key."""
+"""The division of a log into chunks that fit into memory, in the log's order or by key."""
 
 from __future__ import annotations
 
@@ -14,44 +14,47 @@ from kstore_core.codec import RecordColumns, split_by_key
 __all__ = ["SpooledParts", "in_chunks", "weight"]
 
 RECORD_BYTES = 100
-"""The memory of a record besides its key, value and headers while it becomes a row."""
+"""The memory in bytes that a record needs in addition to its key, value and headers."""
 
 _MOST_PARTS = 256
 _DEEPEST = 4
 
 
 def weight(records: RecordColumns) -> int:
-    """Return the approximate memory of records, in bytes."""
+    """Return the approximate memory of records in bytes."""
     return records.payload_bytes + RECORD_BYTES * len(records)
 
 
 def in_chunks(
     batches: Iterable[RecordColumns], max_bytes: int
 ) -> Iterator[tuple[RecordColumns, int]]:
-    """Larger batches of records, each with the log's next offset."""
+    """Join batches of records into larger batches, and yield each with the log's next offset."""
     pending = RecordColumns()
     next_offset = 0
     for batch in batches:
         if len(pending) and weight(pending) + weight(batch) > max_bytes:
             yield pending, next_offset
             pending = RecordColumns()
-        pending.extend(batch, batch.offsets[0])  # this removes gaps between offsets
+        pending.extend(batch, batch.offsets[0])  # This removes gaps between offsets.
         next_offset = batch.next_offset
     if len(pending):
         yield pending, next_offset
 
 
 class SpooledParts:
-    """Records by key, on disk: all records of a key are in one part, in their order.
+    """Records that are divided by key into parts on the disk.
+
+    All records of a key are in one part, in their order.
 
     Parameters
     ----------
     root : Path
-        The temporary folder of the parts. Files of a killed process there are removed.
+        The path of a temporary folder for the parts. Files in the folder are removed first.
     count : int
-        The number of parts, 256 at most.
+        The number of parts. More than 256 count as 256.
     max_bytes : int
-        The weight of a part. A part of more than twice that is divided again, up to a limit.
+        The intended memory of a part in bytes. A part that needs more than twice as much is divided
+        again, but at most four times.
     """
 
     def __init__(self, root: Path, count: int, max_bytes: int, *, depth: int = 0) -> None:
@@ -78,7 +81,7 @@ class SpooledParts:
         self._closing.close()
 
     def add(self, records: RecordColumns) -> None:
-        """Append records to their parts."""
+        """Append each record to the part of its key."""
         parts = split_by_key(records, self._count, self._depth)
         for number, (log, part) in enumerate(zip(self._logs, parts, strict=True)):
             if len(part):
@@ -87,7 +90,7 @@ class SpooledParts:
                 log.commit()
 
     def __iter__(self) -> Iterator[RecordColumns]:
-        """Yield the parts, one after the other, each as one batch of records."""
+        """Yield each part as one batch of records."""
         for log, size in zip(self._logs, self._sizes, strict=True):
             if size <= 2 * self._max_bytes or self._depth == _DEEPEST:
                 part = RecordColumns()

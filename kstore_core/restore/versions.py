@@ -1,7 +1,7 @@
-"""Records of a log as versions of a versioned store.
+"""The restore of a versioned store from the records of a log.
 
-For an empty store, all versions of a key are collected and its rows are made at once. For a store
-with rows, the versions are put one by one. The result is the same.
+If the store is empty, all versions of a key are collected, and the key's rows are built at once. If
+the store has rows, the versions are put one by one. Both ways give the same result.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ __all__ = ["VersionRestorer"]
 
 
 class VersionRestorer:
-    """Restores versions; the clock is the table's.
+    """A writer of restored versions. It advances the stream time of its table.
 
     Parameters
     ----------
     spec : StoreSpec
     table : VersionedTable
     max_bytes : int
-        The weight of the records in one batch.
+        The approximate memory in bytes of the records in one batch.
     """
 
     def __init__(self, spec: StoreSpec, table: VersionedTable, max_bytes: int) -> None:
@@ -49,16 +49,16 @@ class VersionRestorer:
 
     @property
     def is_empty(self) -> bool:
-        """True if the store has no rows and Arrow is installed, so rows can be made at once."""
+        """True if the store has no rows and pyarrow is installed. `load` needs both."""
         return is_empty(self._table.rows) and find_spec("pyarrow") is not None
 
     def put(self, records: RecordColumns) -> Restored:
-        """Put records one by one, through the staging.
+        """Stage the versions of records one by one.
 
         Raises
         ------
         SpecError
-            A version is before 1970. None of these records was written.
+            A version has a time before 1970. None of these records was written.
         FormatError
             A record has no key. None of these records was written.
         """
@@ -71,7 +71,7 @@ class VersionRestorer:
         return Restored(len(records), len(records) - len(kept), len(kept))
 
     def load(self, batches: Iterable[RecordColumns], count: int, scratch: Path) -> Restored:
-        """Load all records of a log into the empty table, past the staging.
+        """Write all records of a log to the empty table, without staging.
 
         Parameters
         ----------
@@ -79,12 +79,12 @@ class VersionRestorer:
         count : int
             The approximate number of records.
         scratch : Path
-            A temporary folder for records that do not fit into memory.
+            The path of a temporary folder for records that do not fit into memory.
 
         Raises
         ------
         SpecError, FormatError
-            See `put`. Rows may have been written.
+            A record is not valid; see `put`. Rows of other records may have been written.
         """
         clock = self._table.clock
         observed = clock.observed
@@ -106,7 +106,7 @@ class VersionRestorer:
                     clock.advance(stream_time)
                     parts.add(kept)
                     restored += Restored(len(records), len(records) - len(kept))
-                del first, second, records, kept  # the parts need the memory
+                del first, second, records, kept  # Free the memory before the parts are read.
                 for part in parts:
                     restored += Restored(rows=self._load(part))
         except BaseException:
@@ -115,7 +115,7 @@ class VersionRestorer:
         return restored
 
     def load_at_once(self, records: RecordColumns) -> Restored:
-        """Load records that are in memory."""
+        """Write all records of a log to the empty table, without staging or temporary files."""
         kept, stream_time = self._in_time(records)
         self._table.clock.advance(stream_time)
         pieces = weight(kept) // self._max_bytes + 1
@@ -124,7 +124,7 @@ class VersionRestorer:
         return Restored(len(records), len(records) - len(kept), rows)
 
     def _load(self, records: RecordColumns) -> int:
-        """Load all versions of some keys; returns the number of rows."""
+        """Write the rows of some keys from all versions of these keys; return the row count."""
         clock, interval = self._table.clock, self._table.segment_interval_ms
         versions = latest_records(records, by_timestamp=True)
         keys, values, times = log_to_arrow(versions, self._layout)
@@ -151,5 +151,8 @@ class VersionRestorer:
         kept, stream_time = records_in_time(records, clock.observed, clock.retention_ms)
         earliest = min(kept.timestamps, default=0)
         if earliest < 0:
-            raise SpecError(f"a versioned store cannot hold the time {earliest} ms, before 1970")
+            raise SpecError(
+                f"a record has the time {earliest} ms, before 1970, which a versioned store cannot "
+                "store; give the record a timestamp of 0 or more"
+            )
         return kept, stream_time

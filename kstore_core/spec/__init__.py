@@ -1,4 +1,4 @@
-"""Descriptions of stores: frozen, picklable, and kept with the data."""
+"""Specs, which are immutable descriptions of stores. They can be pickled, and stored with data."""
 
 from kstore_core.spec.describing import SPEC_VERSION, Shape
 from kstore_core.spec.names import check_name, is_name

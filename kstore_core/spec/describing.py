@@ -1,4 +1,4 @@
-"""A store's description as JSON types, which a state directory keeps."""
+"""The description of a store as JSON types, which a state directory stores."""
 
 from __future__ import annotations
 
@@ -7,22 +7,29 @@ from typing import Any, Literal
 __all__ = ["FLAGS", "SPEC_VERSION", "TIMES", "Shape", "described", "family"]
 
 SPEC_VERSION = 2
-"""The version of the JSON under ``kstore.spec``. A store with a higher version is not opened.
+"""The highest version of the JSON under ``kstore.spec`` that this kstore can read.
 
-Version 2 describes time-ordered stores, version 1 all others.
+Version 2 describes time-ordered stores, and version 1 describes all other stores.
 """
 
 Shape = Literal["key_value", "versioned", "window", "session"]
 
 TIMES = ("history_retention_ms", "retention_ms", "window_size_ms", "segment_interval_ms")
-"""The times; each shape has some of them."""
+"""The names of the fields that are times in ms. Each shape has some of these fields."""
 
 FLAGS = ("retain_duplicates", "time_ordered", "indexed")
-"""The flags; the description has those that are True."""
+"""The names of the flags. The stored description contains only the flags that are True."""
 
 
 def described(spec: Any, key: str, value: str) -> dict[str, Any]:
-    """Return the JSON of a StoreSpec or StoredSpec whose serdes have these names."""
+    """Return the JSON types that describe a spec.
+
+    Parameters
+    ----------
+    spec : StoreSpec or StoredSpec
+    key, value : str
+        The names of the serdes.
+    """
     fields: dict[str, Any] = {
         "version": SPEC_VERSION if spec.time_ordered else 1,
         "name": spec.name,

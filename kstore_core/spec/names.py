@@ -1,4 +1,4 @@
-"""The names that a store may have."""
+"""The check of the names of stores."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def is_name(name: object) -> bool:
-    """Return True if Kafka's rule allows ``name`` for a store."""
+    """Return True if Kafka allows ``name`` as the name of a store."""
     return isinstance(name, str) and bool(_NAME.fullmatch(name)) and name not in (".", "..")
 
 
 def check_name(name: str) -> None:
-    """Raise SpecError for a name that Kafka refuses, or that is a path outside its directory."""
+    """Raise SpecError if Kafka or kstore does not allow a name for a store."""
     if not is_name(name):
         raise SpecError(
             f"{name!r} is not a valid store name: use 1 to 249 of the characters A-Z a-z 0-9 . _ "

@@ -1,4 +1,4 @@
-"""The description of a store, made by users."""
+"""The spec with which a program describes a store."""
 
 from __future__ import annotations
 
@@ -27,41 +27,43 @@ _LEAST = {"segment_interval_ms": 1}
 
 @dataclass(frozen=True, slots=True)
 class StoreSpec:
-    """A store's description. Make one with the factories of :mod:`kstore_core.stores`.
+    """The description of a store. The factories of :mod:`kstore_core.stores` create specs.
 
     Attributes
     ----------
     name : str
-        Kafka's rule: 1 to 249 of ``A-Za-z0-9._-``, neither ``.`` nor ``..``.
+        The name of the store. It must have 1 to 249 characters of ``A-Za-z0-9._-``, and must not be
+        ``.`` or ``..``.
     shape : {"key_value", "versioned", "window", "session"}
     format : ValueFormat
     key, value : Serde
     history_retention_ms : int or None
-        Versioned stores: the time for which old versions are kept and late records accepted.
+        For versioned stores, the time in ms for which the store keeps old versions and accepts late
+        records; else None.
     segment_interval_ms : int or None
-        All but key-value stores: the width of a segment, at least 1.
+        For all but key-value stores, the width of a segment in ms, at least 1; else None.
     retention_ms : int or None
-        Window and session stores: the time for which a window after its start, or a session after
-        its end, can be read, in stream time.
+        For window and session stores, the stream time in ms for which a window can be read after
+        its start, or a session after its end; else None.
     window_size_ms : int or None
-        Window stores: the size of a window; it is not stored with the rows.
+        For window stores, the size of a window in ms; else None. Rows do not contain it.
     retain_duplicates : bool
-        Window stores: a key and window may have many values.
+        True for a window store in which a key and a window may have several values.
     time_ordered : bool
-        Window and session stores: rows are in the order of time, then key.
+        True for a window or session store whose rows are sorted by time and then by key.
     indexed : bool
-        Time-ordered stores: an index finds the rows of a key.
+        True for a time-ordered store with an index by which lookups find the rows of a key.
     cache : int, "shared" or None
-        Set by :meth:`with_cache`; not stored with the data.
+        The setting of :meth:`with_cache`. It is not stored with the data.
     metrics : int or None
-        Set by :meth:`with_metrics`; not stored with the data.
+        The setting of :meth:`with_metrics`. It is not stored with the data.
     changelog : tuple of (str, str)
-        Set by :meth:`with_changelog`; not stored with the data.
+        The setting of :meth:`with_changelog`. It is not stored with the data.
 
     Raises
     ------
     SpecError
-        The name, a serde or a time is invalid, or the shape does not have the format.
+        An attribute is not valid, or stores of this shape cannot have the format.
     """
 
     name: str
@@ -103,15 +105,17 @@ class StoreSpec:
         return spec_html(self)
 
     def with_cache(self, max_bytes: int | None = None) -> StoreSpec:
-        """Return the same store with a cache, which keeps rows in memory until they are flushed.
+        """Return a copy of the spec with a cache, which has rows in memory until they are flushed.
 
-        A window store that retains duplicates gets a warning and no cache, as in Kafka Streams.
+        For a window store that retains duplicates, this warns and returns the spec without a cache,
+        as Kafka Streams does.
 
         Parameters
         ----------
         max_bytes : int, optional
-            The limit of this store's own cache, in bytes; 0 caches nothing. By default the store
-            shares ``cache_max_bytes`` of :func:`kstore_core.open_state` with other stores.
+            The limit of this store's own cache in bytes. A cache of 0 bytes caches nothing. By
+            default, all stores of a state directory share the limit ``cache_max_bytes`` of
+            :func:`kstore_core.open_state`.
         """
         if self.retain_duplicates:
             warnings.warn(
@@ -123,12 +127,14 @@ class StoreSpec:
         return replace(self, cache="shared" if max_bytes is None else max_bytes)
 
     def with_metrics(self, sample_every: int = 64) -> StoreSpec:
-        """Return the same store with metrics, which ``state.metrics`` reads; see docs/metrics.md.
+        """Return a copy of the spec with metrics, which ``state.metrics`` reads.
+
+        See docs/metrics.md.
 
         Parameters
         ----------
         sample_every : int
-            One lookup or put of this many is timed; all are counted.
+            The metrics measure the time of one in this many lookups and puts. They count all.
         """
         return replace(self, metrics=sample_every)
 
@@ -148,17 +154,19 @@ class StoreSpec:
 
     @property
     def family(self) -> str:
-        """The shape, prefixed by ``"time_ordered_"`` if the store is time-ordered. It determines
-        the formats: :func:`kstore_core.formats.of_shape`."""
+        """The shape, prefixed by ``"time_ordered_"`` if the store is time-ordered.
+
+        :func:`kstore_core.formats.of_shape` returns the formats that a family can have.
+        """
         return family(self)
 
     def describe(self) -> dict[str, Any]:
-        """Return the description that the state directory stores, as JSON types."""
+        """Return the JSON types that a state directory stores for this spec."""
         return described(self, self.key.name, self.value.name)
 
 
 def _check_order(spec: StoreSpec) -> None:
-    """Check that the shape can be time-ordered, and that an index is of a time-ordered store."""
+    """Raise SpecError if this shape cannot be time-ordered, or this store cannot have an index."""
     for name in ("time_ordered", "indexed"):
         if type(getattr(spec, name)) is not bool:
             raise SpecError(f"{name} must be True or False, not {getattr(spec, name)!r}")
@@ -175,7 +183,7 @@ def _check_order(spec: StoreSpec) -> None:
 
 
 def _check_times(spec: StoreSpec) -> None:
-    """Check that the spec has exactly the times of its shape, within their ranges."""
+    """Raise SpecError unless the spec has the times of its shape and no other times."""
     times = _TIMES_OF[spec.shape]
     for name in TIMES:
         if name in times:
@@ -206,14 +214,14 @@ def _check_millis(name: str, millis: int | None, *, least: int) -> None:
 
 
 def _check_serdes(spec: StoreSpec) -> None:
-    """Check that each serde has its two methods and a name."""
+    """Raise SpecError if a serde lacks a method or its name."""
     for role, serde in (("key", spec.key), ("value", spec.value)):
         if not callable(getattr(serde, "serialize", None)) or not callable(
             getattr(serde, "deserialize", None)
         ):
             raise SpecError(
-                f"the {role} serde of store {spec.name!r} is {serde!r}, which has no serialize "
-                "and deserialize; see kstore_core.serdes"
+                f"the {role} serde of store {spec.name!r} must have the methods serialize and "
+                f"deserialize, but {serde!r} does not; see kstore_core.serdes"
             )
         if not isinstance(getattr(serde, "name", None), str):
             raise SpecError(
@@ -223,7 +231,7 @@ def _check_serdes(spec: StoreSpec) -> None:
 
 
 def _check_layers(spec: StoreSpec) -> None:
-    """Check the settings of cache, metrics and changelog."""
+    """Raise SpecError if a setting of the cache, the metrics or the changelog is not valid."""
     cache, sampled = spec.cache, spec.metrics
     if not (cache is None or cache == "shared" or (type(cache) is int and 0 <= cache < 2**63)):
         raise SpecError(

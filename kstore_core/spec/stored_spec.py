@@ -1,4 +1,4 @@
-"""The description that a state directory stores, and the check of a spec against it."""
+"""The spec that a state directory stores, and the check of a program's spec against it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from kstore_core.spec.store_spec import StoreSpec
 __all__ = ["StoredSpec"]
 
 _FIXED = {
-    "segment_interval_ms": "its rows lie in segments of the former",
-    "window_size_ms": "the ends of its windows would be others",
-    "retain_duplicates": "its rows were written with the former",
-    "time_ordered": "its rows lie in the order of the former",
-    "indexed": "its rows were written with the former",
+    "segment_interval_ms": "the stored rows are in segments of the stored interval",
+    "window_size_ms": "another size would change the ends of the stored windows",
+    "retain_duplicates": "the stored rows were written with the stored setting",
+    "time_ordered": "the stored rows are sorted by the stored setting",
+    "indexed": "the stored rows were written with the stored setting",
 }
-"""The fields that never change in a store, and the reasons."""
+"""The fields that cannot change in an existing store, and the reasons."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSpec:
-    """A description as a state directory stores it: serdes are names, even unknown ones."""
+    """A spec as a state directory stores it. It has the names of the serdes, not the serdes."""
 
     name: str
     shape: str
@@ -43,14 +43,14 @@ class StoredSpec:
 
     @classmethod
     def parse(cls, data: bytes) -> StoredSpec:
-        """Parse the JSON under ``kstore.spec``.
+        """Parse the JSON that a store has under ``kstore.spec``.
 
         Raises
         ------
         FormatDowngradeError
-            A newer kstore wrote it.
+            A newer kstore wrote the JSON.
         SpecError
-            It is damaged.
+            The JSON is damaged.
         """
         try:
             stored = json.loads(data)
@@ -74,26 +74,26 @@ class StoredSpec:
 
     @classmethod
     def of(cls, spec: StoreSpec) -> StoredSpec:
-        """Return the description that a commit of ``spec`` stores."""
+        """Return the stored form of a spec."""
         kept = {name: getattr(spec, name) for name in (*TIMES, *FLAGS)}
         return cls(spec.name, spec.shape, spec.format, spec.key.name, spec.value.name, **kept)
 
     @property
     def family(self) -> str:
-        """As :attr:`StoreSpec.family`."""
+        """The shape, prefixed by ``"time_ordered_"`` if the store is time-ordered."""
         return family(self)
 
     def describe(self) -> dict[str, Any]:
-        """Return the stored description of the store, as JSON types."""
+        """Return the JSON types that a state directory stores for this spec."""
         return described(self, self.key, self.value)
 
     def spec(self) -> StoreSpec:
-        """Return the description with its serdes.
+        """Return a StoreSpec with the built-in serdes of the stored names.
 
         Raises
         ------
         SpecError
-            A serde is not one of the built-in ones.
+            A stored name is not that of a built-in serde.
         """
         return StoreSpec(
             self.name,
@@ -111,7 +111,7 @@ class StoredSpec:
         )
 
     def of_bytes(self) -> StoreSpec:
-        """Return the description with serdes of the same names that pass bytes through."""
+        """Return a StoreSpec whose serdes have the stored names, but convert bytes to bytes."""
         known = replace(self, key="bytes", value="bytes").spec()
         key, value = (
             serdes.BuiltInSerde(name, "binary", bytes, bytes) for name in (self.key, self.value)
@@ -119,48 +119,55 @@ class StoredSpec:
         return replace(known, key=key, value=value)
 
     def describes(self, spec: StoreSpec) -> bool:
-        """Return True if ``spec`` has the same description."""
+        """Return True if ``spec`` would be stored with the same content as this spec."""
         return self.describe() == spec.describe()
 
     def check(self, spec: StoreSpec, where: str) -> None:
-        """Check that this store can be opened as ``spec``.
+        """Raise an error if a store with this stored spec cannot be opened as ``spec``.
 
-        Retention and serdes may differ, and the format if an upgrade leads to it.
+        The retention and the serdes may differ. The format may differ if the stored format can be
+        upgraded to it.
+
+        Parameters
+        ----------
+        spec : StoreSpec
+        where : str
+            The store and its path, for error messages.
 
         Raises
         ------
         SpecError
-            The shape, the segment interval, the window size, the order, the duplicates or the index
-            differ; or no upgrade leads to the format.
+            A field that cannot change differs, or the stored format cannot be upgraded to the
+            format of ``spec``.
         FormatDowngradeError
-            The stored format is newer.
+            The stored format is newer than the format of ``spec``.
         """
         if self.shape != spec.shape:
             raise SpecError(
-                f"{where} is a {self.shape} store and was opened as a {spec.shape} store; the "
-                f"shape of "
-                f"a store cannot change. Open it as a {self.shape} store, or use another name"
+                f"{where} is a {self.shape} store, but was opened as a {spec.shape} store. The "
+                f"shape of a store cannot change. Open it as a {self.shape} store, or use another "
+                "name"
             )
         for name, why in _FIXED.items():
             kept, asked = getattr(self, name), getattr(spec, name)
             if kept != asked:
                 raise SpecError(
-                    f"{where} has {name}={kept} and was opened with {asked}; {why}. "
-                    f"Pass {name}={kept}"
+                    f"{where} has {name}={kept}, but was opened with {asked}. This cannot change, "
+                    f"because {why}. Pass {name}={kept}"
                 )
         if self.format == spec.format or self.format.name in spec.format.upgrades_from:
             return
         if spec.format.name not in self.format.upgrades_from:
             raise SpecError(
-                f"{where} has the format {self.format.name!r} and was opened as "
-                f"{spec.format.name!r}; there is no upgrade between these formats. Open it as "
+                f"{where} has the format {self.format.name!r}, but was opened as "
+                f"{spec.format.name!r}, and there is no upgrade between these formats. Open it as "
                 f"{self.format.name!r}, or put its records into a new store"
             )
         raise FormatDowngradeError(
-            f"{where} has the format {self.format.name!r} and was opened as "
-            f"{spec.format.name!r}; a store cannot be downgraded in place. Open it as "
-            f"{self.format.name!r}, or write it anew in the older format: kstore migrate PATH "
-            f"STORE --to {spec.format.name}"
+            f"{where} has the format {self.format.name!r}, but was opened as the older format "
+            f"{spec.format.name!r}, and an open cannot downgrade a store. Open it as "
+            f"{self.format.name!r}, or convert it: kstore migrate PATH STORE --to "
+            f"{spec.format.name}"
         )
 
 

@@ -1,4 +1,4 @@
-"""The commits of one open store: its staged rows, and the entries beside them."""
+"""The commits of one open store, which write staged rows and metadata."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _Value = TypeVar("_Value")
 
 
 class StoreCommits:
-    """Writes the staged rows of a store: at commits, at spills, and for restored batches.
+    """The writer of a store's staged rows, at commits, at spills, and for restored batches.
 
     Attributes
     ----------
     journal : Journal or None
-        The changes for the changelog; None without one.
+        The changes for the store's changelog; None if the store has no changelog.
     restored_from : set of Partition
         The changelogs that the store was restored from.
     """
@@ -51,7 +51,7 @@ class StoreCommits:
         return None if self._clock is None else self._clock.observed
 
     def advance(self, stream_time: int) -> None:
-        """Advance stream time, if the store has one."""
+        """Advance the store's stream time. For a key-value store this does nothing."""
         if self._clock is not None:
             with self._clock.turn:
                 self._clock.advance(stream_time)
@@ -61,7 +61,7 @@ class StoreCommits:
         offsets: Mapping[Partition, int | None] | None,
         notes: Mapping[str, bytes | None] | None = None,
     ) -> None:
-        """Write the staged rows and the entries beside them, then drop expired segments."""
+        """Write the staged rows and the metadata, and then remove expired segments."""
         context = self._context
         # Read before the rows are taken, so that a concurrent put counts as moved.
         moved, context.moved = context.moved, False
@@ -172,7 +172,7 @@ class StoreCommits:
         offsets: Mapping[Partition, int | None] | None,
         commit: Commit | None,
     ) -> Mapping[Partition, int | None] | None:
-        """Send all changes to the changelog; these offsets and the log's."""
+        """Send all changes to the changelog, and return the offsets with the changelog's offset."""
         next_offset = journal.send(commit)
         where = (journal.log.topic, journal.log.partition)
         known = self._context.record.offsets
@@ -190,7 +190,7 @@ def _apply(known: dict[Partition, int], offsets: Mapping[Partition, int | None])
 
 
 def _change(known: dict[_Key, _Value], changes: Mapping[_Key, _Value | None]) -> None:
-    """Set values; None removes."""
+    """Set the values of keys. A value of None removes the key."""
     for key, value in changes.items():
         if value is None:
             known.pop(key, None)

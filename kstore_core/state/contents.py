@@ -1,4 +1,4 @@
-"""The entries beside the rows of a state directory's stores, open or on disk."""
+"""Access to the names and the metadata of a state directory's stores, open or on disk."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def read_store(engine: Engine, root: Path, name: str, opened: Iterable[str]) -> 
     Raises
     ------
     SpecError
-        It is not a store name.
+        The name is not valid for a store.
     StateError
-        There is no such store.
+        The directory has no store of this name.
     InconsistentStateError
         A migration was interrupted while it replaced the store.
     """
@@ -55,7 +55,7 @@ def read_store(engine: Engine, root: Path, name: str, opened: Iterable[str]) -> 
 
 
 class StateContents(Handle):
-    """A handle on a state directory, and the entries beside the rows of its stores."""
+    """A handle on a state directory that reads the metadata of the directory's stores."""
 
     path: Path
     engine: Engine
@@ -95,9 +95,10 @@ class StateContents(Handle):
     def offsets(self, name: str | None = None) -> dict[Partition, int]:
         """Return the last committed offset of each partition whose records the stores contain.
 
-        With a name, the offsets of that store. Without, the least offsets over all stores. A
-        partition is left out if a store has no offset of it, unless it is a changelog. The result
-        is empty if a store has no offsets.
+        If a name is given, the result has the offsets of that store. Otherwise it has the least
+        offset of each partition over all stores. A partition is then left out if a store has no
+        offset of it, except that a store's changelog counts for this store only. The result is
+        empty if a store has no offsets.
         """
         self._check()
         if name is not None:

@@ -1,8 +1,9 @@
-"""A consistent copy of a state directory, with stores that are open here and others.
+"""Consistent copies of state directories.
 
-The engine copies one database as of one point in time. A commit to several databases writes one
-after the other, so a copy waits until no commit is running. In this process a lock tells that; for
-another process its lock file does (`DirectoryLock.change`).
+The engine copies each database as of one point in time. A commit to several databases writes one
+database after the other, so a copy waits until no commit is running. Commits of this process are
+excluded by a lock in memory. Commits of another process are visible in the lock file
+(`DirectoryLock.change`).
 """
 
 from __future__ import annotations
@@ -42,12 +43,13 @@ Place = Callable[[Path], Path]
 def write_checkpoint(
     engine: Engine, root: Path, opened: Mapping[str, OpenStore], dest: Path
 ) -> list[str]:
-    """Copy all stores to the new directory ``dest``; returns the names of the stores.
+    """Copy all stores to the new directory ``dest``, and return the names of the stores.
 
     Parameters
     ----------
     opened : mapping of str to OpenStore
-        The stores that are open for writing here; no commit may begin meanwhile.
+        The stores that this process has open for writing. The caller must prevent commits to these
+        stores during the copy.
 
     Raises
     ------
@@ -106,7 +108,7 @@ def _check(engine: Engine, root: Path, dest: Path) -> None:
 
 
 def _copy(engine: Engine, root: Path, names: Iterable[str], place: Place) -> None:
-    """Copy stores that are not open here, as of a time without a running commit."""
+    """Copy stores that this process has not open, as of a time at which no commit was running."""
     openers: list[Callable[..., Database]] = []
     for name in names:
         if name in engine.parents(root):
@@ -141,7 +143,10 @@ def _copy_in_turn(openers: Iterable[Callable[..., Database]], place: Place) -> N
 def _at_rest(
     root: Path, work: Callable[[ExitStack], Result], held: ExitStack | None = None
 ) -> Result:
-    """Run ``work`` while no other process commits; ``held`` then closes what it opened."""
+    """Run ``work`` again until no other process committed during the run.
+
+    ``held`` then closes the resources that the last run opened.
+    """
     for _ in range(_ATTEMPTS):
         before = noted_changes(root)
         if before.at_rest:
@@ -159,7 +164,7 @@ def _at_rest(
 
 
 def _clear(folder: Path) -> None:
-    """Remove the files of a killed process."""
+    """Remove the subfolders that an earlier, killed copy has left."""
     for entry in folder.iterdir():
         if entry.is_dir():
             shutil.rmtree(entry)

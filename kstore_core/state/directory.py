@@ -29,11 +29,13 @@ from kstore_core.types import RecordContext, Time, to_millis
 __all__ = ["StateDirectory"]
 
 _FLUSHES = 1000
-"""The flushes after which listeners that write to stores count as an endless loop."""
+"""The number of flushes after which listeners that still write to stores raise an error."""
 
 
 class StateDirectory(StateStores):
-    """The stores of one task, committed together. Opened by :func:`kstore_core.open_state`.
+    """The stores of one task, which are committed together.
+
+    :func:`kstore_core.open_state` opens a state directory.
 
     Attributes
     ----------
@@ -65,13 +67,13 @@ class StateDirectory(StateStores):
     ) -> Iterator[RecordContext]:
         """Set the input record of the writes within this block.
 
-        Its offset advances the position. Its timestamp and headers are the defaults of a put. In a
-        state opened with ``partition_time=True`` its header advances stream time before its own
-        writes and after them.
+        The record's offset advances the position. The record's timestamp and headers are the
+        defaults of a put. In a state that was opened with ``partition_time=True``, the record's
+        header ``partition-time`` advances stream time before the block's writes and after them.
 
-        The record belongs to the task or thread that entered the block, and to those started there
-        with a copy of its context, as asyncio does. A write after the block ended is a StateError.
-        See docs/asyncio.md.
+        The record applies to the task or thread that entered the block, and to tasks that are
+        started in the block with a copy of its context, as asyncio does. If such a task writes
+        after the end of the block, the write raises StateError. See docs/asyncio.md.
 
         Raises
         ------
@@ -102,7 +104,7 @@ class StateDirectory(StateStores):
         Raises
         ------
         TypeError, ValueError
-            It is not a time, or it is naive.
+            ``stream_time`` is not a time, or is a naive datetime.
         UnsupportedError
             The state is read-only.
         """
@@ -114,12 +116,12 @@ class StateDirectory(StateStores):
             store.commits.advance(millis)
 
     def flush(self) -> None:
-        """Flush all caches, which calls their listeners; nothing is committed.
+        """Flush all caches and call their listeners, without a commit.
 
         Raises
         ------
         StateError
-            Listeners answer every flush with another write.
+            The listeners write to stores again in every flush, so the flushes would never end.
         """
         self._check()
         for _ in range(_FLUSHES):
@@ -127,8 +129,9 @@ class StateDirectory(StateStores):
             if not any(flushed):
                 return
         raise StateError(
-            f"after {_FLUSHES} flushes the listeners of {', '.join(self._stores)} still write to "
-            "stores whose listeners write; one of them must stop writing"
+            f"the caches could not be flushed: after {_FLUSHES} flushes, listeners of the stores "
+            f"{', '.join(self._stores)} still write to cached stores. Change the listeners so that "
+            "they do not cause each other's writes"
         )
 
     def commit(
@@ -139,27 +142,30 @@ class StateDirectory(StateStores):
     ) -> None:
         """Write all staged rows with offsets, position, stream time and notes.
 
-        Returns when the data have the state's durability. A store's rows and offsets are one atomic
-        batch. In a store whose segments have databases, the rows of each segment are one batch, and
-        the offsets are written after all rows. If a store fails, its rows stay staged, and a later
-        commit writes them; after a full disk that commit reopens the database, which ends open
-        scans.
+        The call returns when the data have the durability of the state. The rows and offsets of a
+        store are written in one atomic batch. If each segment of a store has its own database, the
+        rows of each segment are one batch, and the offsets are written after all rows.
+
+        If the write of a store fails, its rows stay staged, and a later commit writes them. If the
+        disk was full, the later commit reopens the store's database, which ends open scans.
 
         Parameters
         ----------
         offsets : mapping of (topic, partition) to int or None, optional
-            The last offset that the rows now contain. By default known offsets stay. None for a
-            partition removes its offset; an empty mapping removes all.
+            The last offset of each partition that the rows now contain. By default, the stored
+            offsets do not change. None as an offset removes the partition's offset; an empty
+            mapping removes all offsets.
         notes : mapping of str to bytes or None, optional
-            A program's data beside the rows of each store, as durable as the offsets. Names have
-            letters a to z and underscores. None removes a note; other notes stay.
+            Small values of the program, which are stored with the rows of each store. The names
+            must have letters a to z and underscores. None as a note removes the note. Other notes
+            do not change.
 
         Raises
         ------
         TypeError, ValueError
-            The offsets or notes are malformed; nothing was written.
+            The offsets or notes are not valid. Nothing was written.
         StorageFullError, EngineError
-            The engine failed; that store's batch was not written.
+            The engine failed to write the batch of a store. This batch was not written.
         """
         self._check()
         if self.read_only:
@@ -175,7 +181,7 @@ class StateDirectory(StateStores):
             self._publish()
 
     def _noted(self) -> contextlib.AbstractContextManager[None]:
-        """Mark a commit to several databases in the lock file, for other processes."""
+        """Show a commit to several databases in the lock file, so that other processes can wait."""
         stores = list(self._stores.values())
         one = len(stores) < 2 and all(store.database is not None for store in stores)
         if one or not isinstance(self._lock, DirectoryLock):
@@ -183,12 +189,12 @@ class StateDirectory(StateStores):
         return self._lock.change()
 
     def committed(self) -> StateDirectory:
-        """Return a read-only view of the last commit of a transactional state, for any thread.
+        """Return a read-only view of the last commit of a transactional state.
 
-        The view shows one snapshot of all open stores and never waits for the writer; take a new
-        view to see later commits. If a segment has a database of its own, the view
-        shows the segment as of the view's first read of it. Closing this state closes the view,
-        too. Close the view after use, or use ``with``.
+        Any thread may use the view. The view shows one snapshot of all open stores, and its reads
+        never wait for the writer. To see later commits, take a new view. If each segment has its
+        own database, the view shows a segment as it is when the view first reads this segment.
+        Close the view after use, or use ``with``. Closing the state also closes the view.
 
         Raises
         ------
@@ -198,7 +204,7 @@ class StateDirectory(StateStores):
         return self._view_of(self._newest())
 
     def _lease_view(self) -> LeasedView:
-        """Lease the view of the last commit that single queries share."""
+        """Lease the shared view of the last commit, which queries use."""
         return self._views.lease(self._newest(), self._view_of)
 
     def _newest(self) -> SnapshotLease:
@@ -226,9 +232,10 @@ class StateDirectory(StateStores):
     def checkpoint(self, dest: str | os.PathLike[str]) -> list[str]:
         """Copy the committed state of all stores to a new state directory.
 
-        Other threads may write meanwhile; a commit waits for the copy. The copy of a read-only
-        directory shows one commit of its writer. Staged rows are left out. Rows that were spilled
-        before their commit are included without offsets, as after a crash.
+        Other threads may write during the copy, but their commits wait until it is complete. The
+        copy of a read-only directory has the state of one commit of the writer. Staged rows are not
+        copied. Rows that were spilled before their commit are copied without offsets, so the copy
+        is like the directory after a crash.
 
         Parameters
         ----------
@@ -245,11 +252,12 @@ class StateDirectory(StateStores):
         FileExistsError
             ``dest`` exists.
         SpecError
-            ``dest`` lies in the state directory.
+            ``dest`` is inside the state directory.
         UnsupportedError
-            The engine is not persistent, or makes no checkpoints.
+            The engine stores its rows in memory, or does not support checkpoints.
         EngineError
-            Another process commits faster than this one can open its databases.
+            Another process commits so often that this process cannot open the databases between
+            two commits.
         """
         self._check()
         with self._turn:
@@ -262,8 +270,9 @@ class StateDirectory(StateStores):
     def close(self) -> None:
         """Close the stores, discard uncommitted writes and release the lock.
 
-        Waits for opens, commits and checkpoints of other threads. A second close finishes an
-        interrupted close, or does nothing. In a fork it releases inherited resources only.
+        The call waits for opens, commits and checkpoints of other threads. A second close finishes
+        a close that was interrupted, or does nothing. In a forked child, a close only releases the
+        resources that the child inherited.
         """
         self._open = False
         turn: contextlib.AbstractContextManager[object] = contextlib.nullcontext()

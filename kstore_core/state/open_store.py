@@ -1,4 +1,4 @@
-"""One open store: its storage and layers, put together and restored."""
+"""An open store, which connects the storage and the layers and restores the store at open."""
 
 from __future__ import annotations
 
@@ -44,14 +44,15 @@ _SENT_BYTES = 16 * 1024 * 1024
 
 
 class OpenStore:
-    """An open store: its storage, its commits, and the object that its user has.
+    """An open store, with its storage, its commits, and the store object of the user.
 
     Parameters
     ----------
     log : Changelog, optional
-        The destination of its writes. Records that the store lacks are restored now.
+        The changelog to which all writes are sent. The constructor restores the records of this
+        changelog that the store lacks.
     on_restore : callable, optional
-        The callback for the restore's progress.
+        A function that is called with the progress of the restore.
 
     Attributes
     ----------
@@ -206,7 +207,10 @@ class OpenStore:
                 self._staging.admitted -= 1
 
     def face(self, state: object) -> Any:
-        """Return the store object for the user; the same object as long as it is referenced."""
+        """Return the store object for the user.
+
+        As long as the user has a reference to the object, each call returns the same object.
+        """
         face = None if self._face is None else self._face()
         if face is None:
             face = self.store._for_user(state)
@@ -242,7 +246,7 @@ class OpenStore:
 
     @property
     def database(self) -> Database | None:
-        """The only database of the store; None if segments have databases."""
+        """The only database of the store; None if each segment has its own database."""
         return self._storage.database
 
     def flush(self) -> bool:
@@ -254,7 +258,7 @@ class OpenStore:
         offsets: Mapping[Partition, int | None] | None,
         notes: Mapping[str, bytes | None] | None = None,
     ) -> None:
-        """Write the staged rows and the entries beside them."""
+        """Write the staged rows and the metadata."""
         begun = time.perf_counter_ns()
         self.commits.commit(offsets, notes)
         if self.context.measures is not None:
@@ -270,7 +274,7 @@ class OpenStore:
         self._storage.checkpoint(place)
 
     def close(self) -> None:
-        """Close the store and discard staged rows. Closing twice is fine."""
+        """Close the store and discard staged rows. A second close does nothing."""
         self.context.open = False
         if self.commits in self._staging.stores:
             self._staging.stores.remove(self.commits)

@@ -61,51 +61,57 @@ def open_state(
     path : path-like
         The directory, created if it is missing unless ``read_only``.
     engine : str or Engine, optional
-        A name or an object. By default the engine that the directory records, else the one that
-        recognises its stores: RocksDB for a directory of Kafka Streams.
+        The name of an engine, or an engine object. Default: the engine that the directory's lock
+        file names, or else the engine that recognises the stores in the directory. For a directory
+        of Kafka Streams this is RocksDB.
     durability : {"process", "power", "changelog"}
-        A commit survives SIGKILL; also a power cut; or what Kafka's own stores survive, where a
-        crash may lose the latest data and offsets together.
+        The failures that a commit survives. "process": SIGKILL. "power": SIGKILL and a power cut.
+        "changelog": the failures that Kafka Streams' own stores survive; a crash may lose the
+        latest data together with their offsets.
     transactional : bool
-        Write nothing before the commit. A write beyond ``uncommitted_max_bytes`` raises
-        UncommittedLimitError.
+        If True, no row is written before the commit, and a write beyond ``uncommitted_max_bytes``
+        raises UncommittedLimitError.
     read_only : bool
-        Lock nothing, and write nothing but LMDB's reader table. Another process may write; each
-        store is seen as it was committed when it was opened.
+        If True, the directory is not locked, and nothing is written except LMDB's table of readers.
+        Another process may write. Each store shows the commit that was the last when the store was
+        opened.
     options : mapping, optional
-        Options of the engine. Pass those of an engine object to its constructor.
+        Options for the engine of this name. An engine object gets its options in its constructor.
     changelog : path-like, Changelogs or Changelog, optional
-        The destination of all writes, from which stores are restored at open: a directory of logs
-        in files, a `ChangelogDirectory`, or the log of a single store, which its owner closes. See
-        docs/restore.md.
+        The changelogs to which all writes are sent, and from which stores are restored when they
+        are opened. This is a directory of logs in files, a `ChangelogDirectory` or
+        `KafkaChangelogs`, or the log of a single store. The caller must close a log that it passes.
+        See docs/restore.md.
     on_restore : callable, optional
-        The callback for `kstore_core.restore.replay.RestoreProgress`.
+        A function that is called with the `kstore_core.restore.replay.RestoreProgress` of restores.
     uncommitted_max_bytes : int
-        The limit of staged keys and values, in bytes; beyond it rows are written before the commit,
-        without offsets. Negative for no limit. A row takes about 120 bytes more memory, and in a
-        cache about 250 bytes: see docs/transactions.md.
+        The limit of staged keys and values in bytes; no limit if negative. Beyond the limit, rows
+        are written before the commit, without offsets. Each staged row needs about 120 bytes more
+        memory, and each row in a cache about 250 bytes; see docs/transactions.md.
     cache_max_bytes : int
-        The common limit of the caches of stores with ``spec.with_cache()``, in bytes.
+        The common limit in bytes of the caches of stores with ``spec.with_cache()``.
     lock_timeout_s : float
-        The time to wait for another writer, in seconds.
+        The longest time in seconds to wait until another writer closes the directory.
     migrate_on_read : bool
-        A lookup upgrades a row of an older format, as in Kafka. Writes always upgrade rows. See
-        docs/upgrade.md.
+        If True, a lookup upgrades a row of an older format, as in Kafka Streams. Writes always
+        upgrade rows. See docs/upgrade.md.
     partition_time : bool
         Advance stream time by the header ``partition-time`` of the records in
         ``state.record(…)``. See docs/partition-time.md.
     metrics : MetricsRegistry
-        The registry of stores with ``spec.with_metrics()``; the process's by default.
+        The registry for the metrics of stores with ``spec.with_metrics()``. Default: the registry
+        of the process.
 
     Raises
     ------
     EngineLockedError
-        Another writer holds the directory.
+        Another writer has locked the directory.
     SpecError
-        No engine is given, and the directory has files of none or two; the stores are of another
-        engine; or an option is unknown.
+        No engine is given, and the directory has stores of no engine or of two engines; or the
+        stores belong to another engine; or an option is unknown.
     StateError
-        The directory is missing and ``read_only``, or it cannot be created or written.
+        The directory is missing and ``read_only`` is True, or the directory cannot be created or
+        written.
     StorageFullError
         The disk is full.
     UnknownEngineError, EngineUnavailableError

@@ -1,8 +1,9 @@
-"""The engine of a state directory: the one in its lock file, compared with its files.
+"""The choice of the engine of a state directory, by its lock file and its other files.
 
-A lock file is deleted, copied and damaged more easily than stores. So its engine is used only if
-that engine recognises the directory; otherwise the other engines are tried. An engine that does not
-recognise the stores of another one would make an empty store, so it is refused.
+A lock file is more easily deleted, copied or damaged than stores. So the engine that the lock file
+names is used only if this engine recognises the directory. Otherwise the other engines are tried.
+An engine that does not recognise the existing stores raises an error, because it would create empty
+stores.
 """
 
 from __future__ import annotations
@@ -189,7 +190,10 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _swap(root: Path) -> Plan | None:
-    """The plan of a migration to another engine that was interrupted while it moved stores."""
+    """Return the plan of a migration to another engine that was interrupted as it moved stores.
+
+    Return None if there is no such migration.
+    """
     try:
         plan = read_plan(root)
     except InconsistentStateError:  # raised again when a store is opened

@@ -1,7 +1,7 @@
-"""Snapshots of committed data, for readers beside a transactional writer.
+"""Snapshots of committed data, which readers use while a transactional writer works.
 
-A snapshot is taken at the end of each commit. Any number of readers, in any thread, share it
-without waiting for the writer. docs/transactions.md has the guarantees.
+Each commit takes a snapshot at its end. Any number of readers, in any thread, share the snapshot
+and never wait for the writer. docs/transactions.md has the guarantees.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ class CommittedSnapshot:
 
 
 class SnapshotLease:
-    """The use of a committed snapshot, until it is released."""
+    """A lease on a committed snapshot. The snapshot stays open until the lease is released."""
 
     def __init__(self, snapshots: CommittedSnapshots, snapshot: CommittedSnapshot) -> None:
         self.snapshot = snapshot
         self._snapshots: CommittedSnapshots | None = snapshots
 
     def release(self) -> None:
-        """End the use; the last release closes the snapshot. Releasing twice is fine."""
+        """Release the lease. The last release closes the snapshot. A second call does nothing."""
         snapshots, self._snapshots = self._snapshots, None
         if snapshots is not None:
             snapshots.release(self.snapshot)
@@ -98,7 +98,7 @@ class CommittedSnapshots:
 
 
 class LeasedView:
-    """The use of a shared view, until it is released.
+    """A lease on a shared view. The view stays open until the lease is released.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class LeasedView:
         self._counted: _CountedView | None = counted
 
     def release(self) -> None:
-        """End the use. Releasing twice is fine."""
+        """Release the lease. A second call does nothing."""
         counted, self._counted = self._counted, None
         if counted is not None:
             self._shared.release(counted)
@@ -135,7 +135,7 @@ class SharedView:
         self._newest: _CountedView | None = None
 
     def lease(self, lease: SnapshotLease, open_view: Callable[[SnapshotLease], Any]) -> LeasedView:
-        """Lease the view of a snapshot; it is opened unless the newest view shows that one."""
+        """Lease the view of a snapshot. Open a new view if the newest shows another snapshot."""
         with self._lock:
             before = self._newest
             if before is not None and before.snapshot is lease.snapshot:
@@ -151,7 +151,7 @@ class SharedView:
         return leased
 
     def forget(self) -> None:
-        """Close the view after its last release, for a newer snapshot or the end of the state."""
+        """Stop leasing the view, and close the view after its last release."""
         with self._lock:
             before, self._newest = self._newest, None
         self.release(before)
@@ -168,7 +168,7 @@ class SharedView:
 
 
 class CommittedEngine(Engine):
-    """The writer's engine over a snapshot; stores that are not in the snapshot open read-only."""
+    """An engine that opens the stores of a snapshot, and all other stores read-only."""
 
     def __init__(self, engine: Engine, snapshot: CommittedSnapshot) -> None:
         self.name = engine.name  # type: ignore[misc]
@@ -233,7 +233,7 @@ class _SnapshotDatabase(Database):
         self._refuse()
 
     def sync(self) -> None:
-        """Do nothing: committed data is as durable as asked."""
+        """Do nothing, because the writer has already synced the committed data if needed."""
 
     def close(self) -> None:
-        """Do nothing: the committed snapshot closes the engine's snapshot."""
+        """Do nothing, because the committed snapshot closes the engine's snapshot."""

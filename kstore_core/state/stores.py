@@ -87,15 +87,16 @@ class StateStores(StateContents):
         return self._staging.staged_bytes
 
     def open(self, spec: StoreSpec, *, migrate_on_read: bool | None = None) -> Any:
-        """Open a store, or create it; a second open returns the same object.
+        """Open a store, or create it. A second open returns the same object.
 
-        A reference to the store, or to a scan of it, keeps the state directory open. A store of an
-        older format is upgraded row by row: see docs/upgrade.md.
+        The state directory stays open as long as the program has a reference to the store or to a
+        scan of the store. The rows of a store in an older format are upgraded one by one; see
+        docs/upgrade.md.
 
         Parameters
         ----------
         migrate_on_read : bool, optional
-            The option for this store; the directory's by default.
+            The option ``migrate_on_read`` for this store. Default: the option of the directory.
 
         Returns
         -------
@@ -177,10 +178,11 @@ class StateStores(StateContents):
         *,
         listener: RestoreListener | None = None,
     ) -> Restored:
-        """Restore a store from a changelog, and commit it.
+        """Restore a store from a changelog, and commit the restored rows.
 
-        A closed store is opened. The restore begins after the offset that the store contains. Each
-        batch is committed with its offset, so a killed restore resumes there.
+        If the store is not open, this opens it. The restore begins after the last offset that the
+        store contains. Each batch of rows is committed with its offset, so a restore that was
+        killed resumes after the last committed batch.
 
         Parameters
         ----------
@@ -241,4 +243,4 @@ class StateStores(StateContents):
 
     @abstractmethod
     def _lease_view(self) -> LeasedView:
-        """Lease the view of the last commit that single queries share."""
+        """Lease the shared view of the last commit, which queries use."""

@@ -1,1 +1,1 @@
-"""Services of the operating system: directories, locks, signals, temporary space."""
+"""Access to the operating system: directories, locks, signals and temporary directories."""

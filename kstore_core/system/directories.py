@@ -1,4 +1,4 @@
-"""Make directories, and make their entries survive a power cut."""
+"""Functions that create directories, and that sync directories to the disk."""
 
 from __future__ import annotations
 
@@ -14,19 +14,24 @@ __all__ = ["make_directory", "more_files", "sync_directory"]
 
 
 def make_directory(directory: Path, *, synced: bool) -> None:
-    """Make a directory and its missing parents; `synced`: they survive a power cut."""
+    """Create a directory and its missing parents.
+
+    Parameters
+    ----------
+    synced : bool
+        Sync the parents of the new directories, so that the directories survive a power cut.
+    """
     made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     directory.mkdir(parents=True, exist_ok=True)
     if synced:
         for folder in made or [directory]:
-            with contextlib.suppress(
-                PermissionError
-            ):  # a parent that this user may enter, but not list
+            # This user may be allowed to enter a parent directory, but not to read it.
+            with contextlib.suppress(PermissionError):
                 sync_directory(folder.parent)
 
 
 def more_files(error: OSError) -> str | None:
-    """Return the remedy for too many open files; None for any other error."""
+    """Return advice if an error means too many open files, else None."""
     if error.errno not in (errno.EMFILE, errno.ENFILE):
         return None
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -37,7 +42,7 @@ def more_files(error: OSError) -> str | None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Make new and renamed files of a directory survive a power cut."""
+    """Sync a directory, so that its new and renamed files survive a power cut."""
     with uninterrupted():
         file = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
         try:

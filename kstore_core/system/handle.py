@@ -1,4 +1,4 @@
-"""The base of handles: context managers that commit at the end and close once."""
+"""The base class of handles, which are context managers that commit and close at their end."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ __all__ = ["Handle"]
 
 
 class Handle:
-    """Base of a handle: a context manager that warns when it is dropped open.
+    """The base class of handles. A handle is a context manager.
 
-    Leaving ``with`` normally commits; leaving it by an exception does not. A forked child process
-    neither commits nor closes a handle of its parent.
+    At the normal end of a ``with`` block the handle commits and closes. If the block raises an
+    exception, the handle closes without a commit. A handle that is garbage-collected before it was
+    closed closes with a warning. A forked child neither commits nor closes a handle of its parent.
 
     Attributes
     ----------
     read_only : bool
+        True if the handle cannot write.
     """
 
     read_only: bool
@@ -30,7 +32,7 @@ class Handle:
     _pid = -1
 
     def _is_open(self) -> None:
-        """Mark the handle as open, in this process."""
+        """Set the state of the handle to open, with this process as its owner."""
         self._open = True
         self._pid = os.getpid()
 
@@ -42,8 +44,8 @@ class Handle:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Commit, unless an exception was raised; then close."""
-        with uninterrupted():  # or an interrupt could skip the close
+        """Commit if no exception was raised, and close in any case."""
+        with uninterrupted():  # Without this, an interrupt could prevent the close.
             try:
                 if kind is None and self._open and not self.read_only and self._pid == os.getpid():
                     self.commit()
@@ -67,12 +69,12 @@ class Handle:
 
     @abstractmethod
     def _check(self) -> None:
-        """Raise if the handle is closed or was inherited by a fork."""
+        """Raise an error if the handle is closed, or belongs to the parent of this fork."""
 
     @abstractmethod
     def commit(self) -> object:
-        """Commit what was written."""
+        """Commit all writes since the last commit."""
 
     @abstractmethod
     def close(self) -> None:
-        """Release everything. A second close does nothing."""
+        """Close the handle and release its resources. A second close does nothing."""

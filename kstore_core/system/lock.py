@@ -1,4 +1,4 @@
-"""The writer's lock on a state directory: one file, which also names the engine."""
+"""The file that locks a state directory for one writer. It also has the name of the engine."""
 
 from __future__ import annotations
 
@@ -29,32 +29,33 @@ LOCK_FILE = ".kstore.lock"
 _POLL_S = 0.02
 _DIGITS = b"%020d"
 _MOST_BYTES = 4096
-"""The limit for reading the file: kstore never writes a longer one."""
+"""The most bytes that are read of a lock file. kstore never writes a longer lock file."""
 
 
 class DirectoryLock:
-    """A lock that is held from construction until :meth:`release`, across processes and threads.
+    """A lock on a directory, which excludes other processes and other handles of this process.
 
-    The file stays after the release. ``open_state(engine=None)`` reads the name of the engine from
-    it.
+    The constructor takes the lock, and :meth:`release` releases it. The lock file stays after the
+    release, because ``open_state(engine=None)`` reads the name of the engine from it.
 
     Parameters
     ----------
     directory : Path
-        Must exist.
+        The directory to lock. It must exist.
     engine : str
-        Recorded in the file.
+        The name of the engine to write to the lock file.
     timeout_s : float
-        The longest wait for another holder.
+        The longest time in seconds to wait until another owner releases the lock.
     check : callable, optional
-        Called with the lock held, before anything is recorded. If it raises, the file is unchanged.
+        A function that is called after the lock was taken. If it raises an error, the lock is
+        released and the file is unchanged.
 
     Raises
     ------
     EngineLockedError
-        Another process or handle still holds it; ``.pid`` is its process.
+        Another process or handle has the lock; ``.pid`` is the process.
     StorageFullError, StateError
-        The file cannot be made or written. The lock is not held then.
+        The lock file cannot be created or written, so the lock was not taken.
     """
 
     _fd: int | None = None
@@ -77,7 +78,8 @@ class DirectoryLock:
                 if check is not None:
                     check()
                 changes = _changes(_read(self.path))
-                self._changes = changes + changes % 2  # odd: the process that made a change is dead
+                # An odd number means that a process was killed during a change.
+                self._changes = changes + changes % 2
                 self._write()
                 _held.add(self)
         except EngineLockedError:
@@ -90,7 +92,8 @@ class DirectoryLock:
             raise
 
     def __del__(self) -> None:
-        self._abandon()  # an interrupt may have come before the owner got its reference
+        # After an interrupt in the constructor, the caller may have no reference to the lock.
+        self._abandon()
 
     def _take(self, deadline: float) -> None:
         while True:
@@ -113,16 +116,20 @@ class DirectoryLock:
                 continue
             if _is_still(self._fd, self.path):
                 return
-            # Kafka Streams deletes files that end in .lock; a lock on a deleted file locks nothing.
+            # Kafka Streams deletes files that end in .lock, and a lock on a deleted file excludes
+            # nobody, so the lock is taken again on a new file.
             self._abandon()
 
     def record(self, engine: str) -> None:
-        """Record that another engine writes the directory from now on."""
+        """Write the name of another engine to the lock file."""
         self._engine = engine
         self._write()
 
     def change(self) -> contextlib.AbstractContextManager[None]:
-        """Mark a block in which several databases of the directory differ in their state."""
+        """Return a context manager for a change to several databases of the directory.
+
+        During the change the lock file has an odd number, so that other processes can wait.
+        """
         return _Change(self)
 
     def release(self) -> None:
@@ -131,7 +138,7 @@ class DirectoryLock:
             return
         _held.discard(self)
         try:
-            # If it cannot be written, the file still names this process; the lock is free anyway.
+            # If the write fails, the file still names this process, but the lock is free.
             with contextlib.suppress(OSError):
                 self._pid = None
                 self._write()
@@ -143,15 +150,21 @@ class DirectoryLock:
                 self._abandon()
 
     def note(self, *, at_rest: bool) -> None:
-        """Record that a change begins, by an odd number, or that it has ended, by an even one.
+        """Write the number of changes to the lock file.
 
-        If an interrupt prevented the record of an end, the next record includes it.
+        The number is odd from the beginning to the end of a change. If an interrupt prevented the
+        write at an end, the next write adds 2.
+
+        Parameters
+        ----------
+        at_rest : bool
+            True at the end of a change, False at its beginning.
         """
         assert self._fd is not None
         self._changes += 1 if self._changes % 2 == at_rest else 2
         if self._digits_at is None:
             self._write()
-        else:  # a commit waits for this: one system call
+        else:  # Commits wait for this write, so it is only one system call.
             os.pwrite(self._fd, _DIGITS % self._changes, self._digits_at)
 
     def _write(self) -> None:
@@ -188,7 +201,10 @@ _held: weakref.WeakSet[DirectoryLock] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """Close the inherited descriptors, or a child would hold the locks of its dead parent."""
+    """Close the inherited lock files in a forked child.
+
+    Otherwise the child would keep the locks after its parent has ended.
+    """
     for lock in list(_held):
         with contextlib.suppress(OSError):
             lock._abandon()
@@ -206,7 +222,7 @@ def _is_still(fd: int, path: Path) -> bool:
 
 
 def _explained(error: OSError, directory: Path) -> Exception:
-    """Return the error for a lock file that cannot be made or written."""
+    """Return the kstore error for a lock file that cannot be created or written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageFullError(
             f"{directory}: no space left to write {LOCK_FILE}; nothing was changed. Make room, or "
@@ -226,7 +242,7 @@ def recorded_engine(directory: Path) -> str | None:
 
 
 def lock_fault(directory: Path) -> str | None:
-    """Return the reason why the lock file does not name an engine; None if it does."""
+    """Return the fault of a lock file, such as "is missing"; None if it names an engine."""
     path = directory / LOCK_FILE
     if not os.path.lexists(path):
         return "is missing"
@@ -238,9 +254,9 @@ def lock_fault(directory: Path) -> str | None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return the file's contents; empty if it is missing, damaged or not a file."""
+    """Return the content of the lock file; empty if the file is missing, damaged or no file."""
     try:
-        if not path.is_file():  # reading a pipe would block
+        if not path.is_file():  # A read of a pipe would block.
             return {}
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
@@ -256,12 +272,12 @@ def _pid(content: dict[str, Any]) -> int | None:
 
 
 class Changes(NamedTuple):
-    """The recorded changes to several databases.
+    """The state of the changes to several databases, as the lock file shows it.
 
     Attributes
     ----------
     number : int
-        The number of begins and ends.
+        The number of beginnings and ends of changes.
     at_rest : bool
         True if no change is in progress.
     """
@@ -271,7 +287,7 @@ class Changes(NamedTuple):
 
 
 def noted_changes(directory: Path) -> Changes:
-    """Return the changes so far, for a reader beside which another process may write."""
+    """Return the state of the changes that another process makes to a directory."""
     content = _read(directory / LOCK_FILE)
     number = _changes(content)
     at_rest = number % 2 == 0 or not (_is_alive(_pid(content)) or _is_held(directory))
@@ -297,11 +313,11 @@ def _is_alive(pid: int | None) -> bool:
 
 
 def _is_held(directory: Path) -> bool:
-    """Return True if a process holds the lock, although the recorded process does not run.
+    """Return True if a process has the lock, although the process in the lock file does not run.
 
-    Such a process runs in another container, so its pid is unknown here. The test takes the lock
-    for a moment, so another process that tries to take the lock then is refused. Call this
-    function only after a crash.
+    A process in another container can have the lock; its pid cannot be seen in this container. The
+    test takes the lock for a short time, in which no writer can take the lock. So call this
+    function only if a crash is likely.
     """
     with (directory / LOCK_FILE).open("rb") as file:
         try:

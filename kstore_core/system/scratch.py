@@ -1,8 +1,8 @@
-"""Temporary directories of readers; the next reader removes those whose owner is dead.
+"""Temporary directories of readers, and the removal of those whose process was killed.
 
-The owner of a directory holds a lock on a file in it. The kernel releases the lock when the process
-ends, however it ends. Only directories with such a file are removed. ``kstore doctor`` lists the
-directories without one.
+The owner of a temporary directory locks a file in the directory. When the process ends, even by
+SIGKILL, the kernel releases the lock. A later reader removes directories whose file is not locked.
+Directories without such a file are not removed; ``kstore doctor`` lists them.
 """
 
 from __future__ import annotations
@@ -21,21 +21,24 @@ from typing import Literal
 __all__ = ["HELD", "Scratch", "reap"]
 
 HELD = ".kstore-reader"
-"""The file that the owner of a directory locks."""
+"""The name of the file that the owner of a temporary directory locks."""
 
 _NAME = re.compile(r"kstore-(read|verify)-[a-z0-9_]{8}")
 _REAP_EVERY_S = 60.0
 
 _reaped: float | None = None
-"""The time of this process's last :func:`reap`, by the monotonic clock."""
+"""The time of this process's last call of :func:`reap`, in seconds of the monotonic clock."""
 
 
 class Scratch:
-    """A new temporary directory, locked until it is removed; making one may call :func:`reap`.
+    """A new temporary directory, which is locked until it is removed.
+
+    The constructor also calls :func:`reap`, at most once a minute.
 
     Parameters
     ----------
     purpose : {"read", "verify"}
+        The word in the name of the directory.
 
     Attributes
     ----------
@@ -48,7 +51,8 @@ class Scratch:
         _reap_now_and_then()
         self._pid = os.getpid()
         self._held: int | None = None
-        while self._held is None:  # another process may have reaped it before it was locked
+        # Another process may remove the new directory before it is locked.
+        while self._held is None:
             self.path = Path(tempfile.mkdtemp(prefix=f"kstore-{purpose}-"))
             try:
                 self._held = _hold(self.path / HELD, create=True)
@@ -65,7 +69,7 @@ class Scratch:
         self.remove()
 
     def remove(self) -> None:
-        """Remove the directory and release its lock; in a forked child, only close its file."""
+        """Remove the directory and release its lock. A forked child only closes the lock file."""
         held, self._held = self._held, None
         if held is None:
             return
@@ -75,7 +79,13 @@ class Scratch:
 
 
 def reap() -> list[Path]:
-    """Remove the directories of this user's dead readers from the temporary directory."""
+    """Remove the temporary directories of this user's processes that have ended.
+
+    Returns
+    -------
+    list of Path
+        The removed directories.
+    """
     removed = []
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         names = [Path(entry.path) for entry in entries if _NAME.fullmatch(entry.name)]
@@ -98,7 +108,7 @@ def _reap_now_and_then() -> None:
 
 
 def _is_mine(directory: Path) -> bool:
-    """Return True for a directory of this user that is not a link."""
+    """Return True if the path is a directory of this user, and not a symbolic link."""
     try:
         status = directory.lstat()
     except OSError:
@@ -107,16 +117,16 @@ def _is_mine(directory: Path) -> bool:
 
 
 def _hold(file: Path, *, create: bool = False) -> int | None:
-    """A descriptor that holds the file locked; None if another one does, or removed the file.
+    """Lock a file and return its descriptor.
 
-    On a file system without locks, a file that is created gets an unlocked descriptor, and an
-    existing file gives None.
+    Return None if another process has locked or removed the file. On a file system without locks,
+    return the descriptor of a new file without a lock, and None for an existing file.
     """
     flags = os.O_CREAT | os.O_EXCL if create else 0
     held = os.open(file, os.O_RDWR | os.O_NOFOLLOW | flags, 0o600)
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Another process may have removed the directory between the two calls.
+        # Another process may have removed the directory before the lock was taken.
         if os.path.samestat(os.fstat(held), file.lstat()):
             return held
     except (BlockingIOError, FileNotFoundError):
@@ -129,7 +139,10 @@ def _hold(file: Path, *, create: bool = False) -> int | None:
 
 
 def _remove(directory: Path) -> None:
-    """Remove a directory, its lock file last, so a later call can finish an interrupted removal."""
+    """Remove a directory.
+
+    The lock file is removed last, so that a later call can finish an interrupted removal.
+    """
     with suppress(OSError):
         for entry in sorted(directory.iterdir(), key=lambda entry: entry.name == HELD):
             if entry.is_dir() and not entry.is_symlink():

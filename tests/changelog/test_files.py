@@ -145,7 +145,7 @@ def test_the_log_of_something_else_is_refused(tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         fill(log, 3)
         assert contents(log, 3) == []
-        with pytest.raises(InconsistentStateError, match="ends at offset 3, but is to be"):
+        with pytest.raises(InconsistentStateError, match="ends at offset 3, but the store"):
             log.read(4)
 
 
@@ -185,7 +185,9 @@ def test_a_disk_that_refuses_to_sync_closes_the_log(
         fill(log, 3)
         monkeypatch.setattr(os, "fsync", fail)
         log.append(b"k", b"v", 0)
-        with pytest.raises(EngineError, match="the disk did not sync the written records: Input"):
+        with pytest.raises(
+            EngineError, match=r"the disk did not sync the written records of .*: Input"
+        ):
             log.roll()
         with pytest.raises(StoreClosedError):
             log.append(b"k", b"v", 0)
@@ -214,7 +216,7 @@ def test_a_full_disk_loses_nothing(
             log.append(b"k", b"v%d" % offset, offset)
         monkeypatch.setattr(os, "pwrite", pwrite)
         for _ in range(2):
-            with pytest.raises(StorageFullError, match="no space left; the log's end is unc"):
+            with pytest.raises(StorageFullError, match=r"no space left .* The log's end is unc"):
                 log.commit()
             assert bytes_of(log) == before
             assert (log.high_watermark, log.end_offset) == (10, 40)
@@ -278,7 +280,7 @@ def test_bad_arguments_are_refused(tmp_path: Path) -> None:
     for topic in ("", "a/b", "..", "a" * 250):
         with pytest.raises(SpecError, match="cannot be the name of a topic"):
             FileChangelog(tmp_path, topic)
-    with pytest.raises(SpecError, match="partition -1"):
+    with pytest.raises(SpecError, match="partition of t must be 0 or above, not -1"):
         FileChangelog(tmp_path, "t", -1)
     with pytest.raises(SpecError, match="durability must be 'process', 'power' or"):
         FileChangelog(tmp_path, "t", durability="maybe")  # type: ignore[arg-type]

@@ -196,7 +196,7 @@ def test_a_reader_writes_nothing(servers: str, new_topic: Callable[[], str]) -> 
 
 
 def test_a_log_that_ends_before_what_is_asked_for(log: KafkaChangelog) -> None:
-    with pytest.raises(InconsistentStateError, match="ends at offset 0, but is to be read from 7"):
+    with pytest.raises(InconsistentStateError, match=r"ends at offset 0, but .* at offset 7"):
         log.read(7)
 
 
@@ -266,7 +266,7 @@ def test_threads_append_in_their_order(log: KafkaChangelog) -> None:
 
 @pytest.mark.parametrize("settings", [{"acks": 1}, {"transactional.id": "x", "acks": 1}])
 def test_settings_that_are_its_own(settings: dict[str, Any]) -> None:
-    with pytest.raises(SpecError, match=r"a changelog sets acks.* itself"):
+    with pytest.raises(SpecError, match=r"must not contain acks.* itself"):
         KafkaChangelog("localhost:1", "t", settings=settings)
 
 
@@ -274,8 +274,8 @@ def test_settings_that_are_its_own(settings: dict[str, Any]) -> None:
     ("arguments", "options", "why"),
     [
         (("t",), {"settings": {"no.such": "x"}}, "No such configuration property"),
-        (("t",), {"timeout_s": 0}, "timeout_s=0"),
-        (("t", -1), {}, "partition -1"),
+        (("t",), {"timeout_s": 0}, "timeout_s must be more than 0, not 0"),
+        (("t", -1), {}, "partition of t must be 0 or above, not -1"),
         (("a/b",), {}, "cannot be the name of a topic"),
     ],
 )
@@ -313,7 +313,7 @@ def test_a_producer_that_cannot_go_on_closes_its_log(
     with monkeypatch.context() as patch:
         patch.setattr(log._writer, "_producer", Fatal())
         patch.setattr(log._writer, "close", lambda: log._cluster.close(producer))
-        with pytest.raises(EngineError, match=r"OUT_OF_ORDER.* and its log was closed"):
+        with pytest.raises(EngineError, match=r"OUT_OF_ORDER.* so the changelog was closed"):
             log.commit()
     with pytest.raises(StoreClosedError):
         log.commit()
@@ -350,8 +350,8 @@ def test_a_partition_that_is_not_there(servers: str, new_topic: Callable[[], str
 @pytest.mark.parametrize(
     ("name", "kind", "why"),
     [
-        ("TOPIC_AUTHORIZATION_FAILED", EngineError, "this user lacks a right"),
-        ("CLUSTER_AUTHORIZATION_FAILED", EngineError, "this user lacks a right"),
+        ("TOPIC_AUTHORIZATION_FAILED", EngineError, "user lacks a right"),
+        ("CLUSTER_AUTHORIZATION_FAILED", EngineError, "user lacks a right"),
         ("_AUTHENTICATION", EngineError, "check the credentials"),
         ("_MSG_TIMED_OUT", EngineError, "no answer within 3 s"),
         ("NOT_ENOUGH_REPLICAS", EngineError, "min.insync.replicas"),
@@ -422,14 +422,14 @@ def test_partitions_and_topics_of_tasks(servers: str, tmp_path: Path) -> None:
         logs.changelog_of(stores.key_value("s"), tmp_path / "state")
     with pytest.raises(SpecError, match=r"no topic app-s-changelog .* partitions=…"):
         logs.changelog_of(stores.key_value("s"), tmp_path / "app" / "0_0")
-    with pytest.raises(SpecError, match="partitions is 0"):
+    with pytest.raises(SpecError, match="partitions must be 1 or more, not 0"):
         KafkaChangelogs(servers, partitions=0)
 
 
 def test_a_topic_of_another_application(servers: str, new_topic: Callable[[], str]) -> None:
     Producer({"bootstrap.servers": servers}).list_topics("app-s-changelog", timeout=10)
     logs = KafkaChangelogs(servers, partitions=3, check_settings=False)
-    with pytest.raises(SpecError, match="has 4 partitions, not 3"):
+    with pytest.raises(SpecError, match=r"has 4 partitions, .* partitions is 3"):
         logs.changelog_of(stores.key_value("s"), Path("app/0_0"))
 
 

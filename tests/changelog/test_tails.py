@@ -63,7 +63,7 @@ def test_a_log_that_has_lost_all_that_it_had(log_file: Path, tmp_path: Path) -> 
     for left in (b"", bytes(len(data)), data[:1], data[: ends_of(data)[1] - 1]):
         log_file.write_bytes(left)
         with (
-            pytest.raises(InconsistentStateError, match=r"no (whole )?batch.* were written to it"),
+            pytest.raises(InconsistentStateError, match=r"were written to .* no (whole )?batch"),
             open_log(tmp_path / "log"),
         ):
             pass
@@ -71,7 +71,7 @@ def test_a_log_that_has_lost_all_that_it_had(log_file: Path, tmp_path: Path) -> 
             read_whole(tmp_path / "log")
         assert log_file.read_bytes() == left
     log_file.unlink()
-    with pytest.raises(InconsistentStateError, match="no batch, but records were"):
+    with pytest.raises(InconsistentStateError, match=r"records were written to .* no batch"):
         open_log(tmp_path / "log")
 
 
@@ -94,7 +94,7 @@ def test_zeros_alone_tell_nothing(log_file: Path, tmp_path: Path) -> None:
     log_file.write_bytes(bytes(size))
     for read_only in (True, False):
         with (
-            pytest.raises(InconsistentStateError, match=f"{size} zero bytes, .*: it is unknown"),
+            pytest.raises(InconsistentStateError, match=f"may have lost .* {size} zero bytes"),
             open_log(tmp_path / "log", read_only=read_only) as log,
         ):
             contents(log)
@@ -205,7 +205,7 @@ def test_a_missing_segment_is_named(tmp_path: Path) -> None:
         shutil.copytree(tmp_path / "log", copy)
         (copy / log.path.name / name).unlink()
         with pytest.raises(
-            CorruptionError, match=rf"no segment begins with the offset {int(name[:20])}, "
+            CorruptionError, match=rf"no segment contains offset {int(name[:20])}\."
         ):
             read_whole(copy)
         shutil.rmtree(copy)
@@ -218,7 +218,7 @@ def test_a_closed_segment_that_is_cut_short_is_noticed(tmp_path: Path) -> None:
     data = path.read_bytes()
     for cut in range(0, len(data), 13):
         path.write_bytes(data[:cut])
-        with pytest.raises(CorruptionError, match="no segment begins with the offset"):
+        with pytest.raises(CorruptionError, match="no segment contains offset"):
             read_whole(tmp_path / "log")
 
 
@@ -250,7 +250,7 @@ def test_an_offset_that_no_batch_of_the_segment_can_have(tmp_path: Path) -> None
     path.write_bytes(data)
     for read_only in (True, False):
         with (
-            pytest.raises(CorruptionError, match="more than 2147483647 after the first"),
+            pytest.raises(CorruptionError, match="at most 2147483647 above the segment"),
             FileChangelog(tmp_path, "t", read_only=read_only) as log,
         ):
             list(log.read())

@@ -68,12 +68,12 @@ def test_a_log_in_files_follows_the_settings() -> None:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"cleanup.policy": "vacuum"}, "compact, delete or both are needed"),
-        ({"segment.ms": "1"}, "a changelog in files has no setting segment.ms=1; there are:"),
-        ({"message.timestamp.type": "LogAppendTime"}, "no setting message.timestamp.type=LogApp"),
-        ({"retention.ms": "soon"}, "retention.ms=soon: an integer is needed"),
-        ({"segment.bytes": "0"}, "segment_bytes is 0; 1 or more is needed"),
-        ({"delete.retention.ms": "-2"}, "delete_retention_ms is -2; 0 or more is needed"),
+        ({"cleanup.policy": "vacuum"}, "must be compact, delete, or compact,delete, not vacuum"),
+        ({"segment.ms": "1"}, "a changelog in files does not support the setting segment.ms=1"),
+        ({"message.timestamp.type": "LogAppendTime"}, "the setting message.timestamp.type=LogApp"),
+        ({"retention.ms": "soon"}, "retention.ms must be an integer, not soon"),
+        ({"segment.bytes": "0"}, "segment_bytes must be 1 or more, not 0"),
+        ({"delete.retention.ms": "-2"}, "delete_retention_ms must be 0 or more, not -2"),
         ({"compression.type": "brotli"}, "compression must be 'none', 'gzip'"),
     ],
 )

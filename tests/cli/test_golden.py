@@ -32,7 +32,7 @@ def test_inspect_tells_what_can_be_seen(run, golden, name, seen, options):
         assert "--history-retention" in asked.err
     else:
         assert asked.code == 0
-        assert "by its namespaces" in asked.err
+        assert "according to its namespaces" in asked.err
     assert run("dump", root, name, *options).code == 0
 
 

@@ -269,7 +269,7 @@ def test_a_log_of_half_a_batch_is_not_empty(run, logged):
     options = ("--shape", "key-value", "--engine", "rocksdb")
     ran = run("restore", logged / "new", "s", "--from", file.parent, *options)
     assert (ran.code, ran.out) == (1, "")
-    assert "no whole batch, but 50 bytes of a batch that was not written to its end" in ran.err
+    assert "no whole batch, but 50 bytes of an incomplete batch" in ran.err
     assert not (logged / "new").exists()
     (logged / "new").mkdir()
     ran = run("restore", logged / "new", "s", "--from", file.parent, *options)

@@ -73,7 +73,7 @@ def wanted(name):
 def test_dump_prints_what_kafka_reads(run, golden, name, options):
     ran = run("dump", golden(name), name, *options, "--json")
     assert ran.documents == wanted(name)
-    assert "by its namespaces" in ran.err
+    assert "according to its namespaces" in ran.err
     assert ("rows still have the format timestamped" in ran.err) is (name == HALF)
     back = run("dump", golden(name), name, *options, "--reverse", "--limit", "7", "--json")
     assert back.documents == wanted(name)[::-1][:7]

@@ -74,7 +74,7 @@ def test_a_segment_that_lost_more_than_its_log_is_told_of(tmp_path: Path, what: 
     (finding,) = found.findings
     assert finding.what == "segments"
     assert "1 of " in finding.why
-    assert "segments of its record are missing" in finding.why
+    assert "segments in its metadata are missing" in finding.why
     assert f"kstore doctor {root} --set-aside clicks" in finding.why
     Trial(what, newest, COMMITS - 1, 0).do(life, root)
     assert outcome(life, root) in ("InconsistentStateError", "right")

@@ -71,7 +71,7 @@ def test_the_nearest_option_is_named():
         make_engine("rocksdb", {"block_cache_bytes": "5"})
     with pytest.raises(SpecError, match="no option 'size'"):
         make_engine("memory", {"size": 5})
-    with pytest.raises(SpecError, match="an option of EngineOptions is a str, not 1"):
+    with pytest.raises(SpecError, match="an option of EngineOptions must be a str, not 1"):
         make_engine("memory", {1: 1})
 
 

@@ -44,7 +44,7 @@ def test_options_that_are_made_already_pass_through():
 
 
 def test_options_of_another_engine_are_refused():
-    with pytest.raises(SpecError, match="OtherOptions given where Options is wanted"):
+    with pytest.raises(SpecError, match="have the type OtherOptions, but need the type Options"):
         Options.parse(OtherOptions())
 
 

@@ -444,7 +444,7 @@ def test_topic_settings(tmp_path: Path) -> None:
     unknown = stores.key_value("s").with_changelog({"min.insync.replicas": "2"})
     with (
         open_state(tmp_path / "0_0", engine="memory", changelog=tmp_path) as state,
-        pytest.raises(SpecError, match=r"no setting min\.insync\.replicas=2"),
+        pytest.raises(SpecError, match=r"the setting min\.insync\.replicas=2"),
     ):
         state.open(unknown)
 

@@ -82,8 +82,9 @@ def test_damaged_positions_are_passed_over_with_one_warning(
             state.restore(spec_of(kind), log)
         assert state.open(spec_of(kind)).position == {"in": {0: 7}}
         (said,) = [record.getMessage() for record in caplog.records]
-        assert "Passed over the position in 3 of the records of" in said
-        assert f"{topic}-0, first at offset 2: " in said
+        assert "the position in 3 records of the changelog" in said
+        assert f"{topic}-0 was ignored" in said
+        assert "the first of these records is at offset 2: " in said
         with open_log(tmp_path / "logs") as log:
             state.restore(spec_of(kind), log)
         assert len(caplog.records) == 1, "what is contained is not read again"

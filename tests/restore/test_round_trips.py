@@ -221,8 +221,8 @@ def test_a_record_of_another_store_is_refused_by_its_log_and_offset(
     ):
         state.restore(spec, log)
     assert str(raised.value).startswith(
-        f"the changelog {log.topic}-{log.partition} has a record that is none of the {shape} store "
-        f"'s': offset 1: 6b30 is not the key of a {shape} store"
+        f"the changelog {log.topic}-{log.partition} has a record that cannot belong to the "
+        f"{shape} store 's': offset 1: 6b30 is not the key of a {shape} store"
     )
     assert "Restore the store from its own log" in str(raised.value)
 
@@ -273,17 +273,17 @@ def test_a_log_that_does_not_reach_back_is_refused(tmp_path: Path) -> None:
         with pytest.raises(InconsistentStateError) as caught:
             state.restore(spec, log)
         assert str(caught.value) == (
-            "the store 's' contains the changelog log-0 up to 5, and the log begins at 7: the "
-            "records in between have expired, so the store cannot be brought up to date. Move the "
-            "store's directory away and open it again: kstore then restores the store from the "
-            "whole log"
+            "the store 's' contains the changelog log-0 up to offset 5, but the log begins at "
+            "offset 7. The records in between have expired, so the store cannot be brought up to "
+            "date. Move the store's directory away and open the store again: kstore then restores "
+            "the store from the whole log"
         )
         assert list(state.open(spec).all()) == []
         state.commit({("log", 0): 6})
         assert state.restore(spec, log).records == 3
         state.commit({("log", 0): 10})
         with pytest.raises(
-            InconsistentStateError, match="up to 10, and the log ends at 10: this is"
+            InconsistentStateError, match="up to offset 10, but the log ends at offset 10"
         ):
             state.restore(spec, log)
 

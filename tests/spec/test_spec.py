@@ -138,15 +138,15 @@ def test_a_downgrade_is_refused(before, after):
 
 
 def test_another_shape_is_refused():
-    with pytest.raises(SpecError, match="is a versioned store and was opened as a key_value"):
+    with pytest.raises(SpecError, match="is a versioned store, but was opened as a key_value"):
         stored(VERSIONED).check(PLAIN, "here")
 
 
 @pytest.mark.parametrize(
     ("before", "after", "text"),
     [
-        (WINDOW, SESSION, "is a window store and was opened as a session"),
-        (SESSION, PLAIN, "is a session store and was opened as a key_value"),
+        (WINDOW, SESSION, "is a window store, but was opened as a session"),
+        (SESSION, PLAIN, "is a session store, but was opened as a key_value"),
         (WINDOW, stores.window("s", 60_000, 501, False, 10_000), "Pass window_size_ms=500"),
         (WINDOW, stores.window("s", 60_000, 500, True, 10_000), "Pass retain_duplicates=False"),
         (WINDOW, stores.window("s", 60_000, 500, False, 1), "Pass segment_interval_ms=10000"),
@@ -175,7 +175,7 @@ def test_windows_and_sessions_move_up_and_change_their_retention(before, after):
     ("before", "after"), [(WINDOW_HEADERS, WINDOW), (SESSION_HEADERS, SESSION)]
 )
 def test_windows_and_sessions_do_not_move_down(before, after):
-    with pytest.raises(FormatDowngradeError, match="cannot be downgraded in place"):
+    with pytest.raises(FormatDowngradeError, match="open cannot downgrade a store"):
         stored(before).check(after, "here")
 
 

@@ -103,12 +103,12 @@ def test_the_description_says_so_in_a_version_of_its_own(
 @pytest.mark.parametrize(
     ("before", "after", "text"),
     [
-        ({}, {"time_ordered": True}, "time_ordered=False and was opened with True; its rows lie"),
+        ({}, {"time_ordered": True}, "time_ordered=False, but was opened with True"),
         ({"time_ordered": True}, {}, "Pass time_ordered=True"),
         (
             {"time_ordered": True},
             {"time_ordered": True, "indexed": False},
-            "indexed=True and was opened with False",
+            "indexed=True, but was opened with False",
         ),
     ],
 )

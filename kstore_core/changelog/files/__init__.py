@@ -1,1 +1,1 @@
-"""A changelog in files: Kafka's own log segments in a directory."""
+"""Changelogs in files: directories of log segments in Kafka's own format."""

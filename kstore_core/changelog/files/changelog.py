@@ -1,4 +1,4 @@
-"""A changelog in files, in Kafka's own log format: ``<topic>-<partition>/<first offset>.log``."""
+"""Changelogs in files ``<topic>-<partition>/<first offset>.log``, in Kafka's own log format."""
 
 from __future__ import annotations
 
@@ -37,34 +37,38 @@ __all__ = ["FileChangelog"]
 
 
 class FileChangelog(LogHandle):
-    """One partition of a changelog topic in a directory.
+    """One partition of a changelog topic, stored as files in a directory.
 
-    One process writes; any number of processes may read at the same time. A reader sees the batches
-    of a commit one after the other. Opening a log cuts nothing off: the next write moves the bytes
-    of an interrupted write, after the last whole batch, to another file.
+    Only one process can write to a log. Any number of processes may read it at the same time. A
+    reader may see some batches of a commit before it sees the others.
+
+    An interrupted write may leave bytes after the last whole batch. Opening the log does not remove
+    these bytes. The next write moves them to another file.
 
     Parameters
     ----------
     root : path-like
-        The directory of the partitions' directories; made if missing, unless `read_only`.
+        The directory that contains the directories of partitions. It is created if it is missing,
+        unless `read_only`.
     topic : str
     partition : int
-        Not negative.
+        The number of the partition, 0 or more.
     config : LogConfig, optional
-        The log's settings; they are not stored in the directory.
+        The settings of the log. They are not stored in the directory.
     durability : {"process", "power", "changelog"}
         The failures that a commit survives. "process": SIGKILL. "power": SIGKILL and a power cut.
-        "changelog": SIGKILL, and a power cut except for the last segment.
+        "changelog": SIGKILL; after a power cut the last segment may be lost.
     read_only : bool
-        Write nothing and lock nothing.
+        If True, the log can only be read, and its directory is not locked.
     batch_bytes : int
-        The size of a record batch before compression.
+        The size of a record batch in bytes, before compression.
     linger_bytes : int
-        The limit for keys, values and headers that wait for a commit; more are written earlier.
+        The size in bytes of the queued keys, values and headers above which the log writes the
+        queued records before the commit.
     lock_timeout_s : float
-        The longest wait for another writer.
+        The longest time in seconds to wait until another writer closes the log.
     clock : callable
-        The time in seconds since the epoch, for expiry.
+        A function that returns the time in seconds since the epoch. Expiry uses this time.
 
     Attributes
     ----------
@@ -77,15 +81,16 @@ class FileChangelog(LogHandle):
     Raises
     ------
     SpecError
-        A bad topic or partition.
+        The topic, the partition or `durability` is not valid.
     EngineLockedError
-        Another writer holds the directory.
+        Another writer has locked the directory.
     StateError
-        `read_only`, and the directory does not exist; or the directory cannot be used.
+        The directory does not exist and `read_only` is True, or the directory cannot be used.
     CorruptionError
-        The last segment is damaged, or the first one is missing; nothing was changed.
+        The last segment is damaged, or the first segment is missing. Nothing was changed.
     InconsistentStateError
-        For writing: the log has lost all of its batches; nothing was changed.
+        The log has lost all of its batches. Only an open for writing raises this. Nothing was
+        changed.
     UnsupportedError
         A library that the log needs is not installed.
     """
@@ -106,8 +111,8 @@ class FileChangelog(LogHandle):
     ) -> None:
         check_choice("durability", durability, DURABILITY_LEVELS)
         if partition < 0:
-            raise SpecError(f"partition {partition} of {topic}; 0 or above is needed")
-        crc32c(b"")  # raises if its library is missing, before anything is made
+            raise SpecError(f"the partition of {topic} must be 0 or above, not {partition}")
+        crc32c(b"")  # This raises an error if its library is missing, before anything is created.
         self.topic = topic
         self.partition = partition
         self.path = Path(root).resolve() / f"{check_topic(topic)}-{partition}"
@@ -122,7 +127,10 @@ class FileChangelog(LogHandle):
         self._lock: DirectoryLock | None = None
         if read_only:
             if not self.path.is_dir():
-                raise StateError(f"no changelog at {self.path}")
+                raise StateError(
+                    f"there is no changelog at {self.path}; check the root, the topic and the "
+                    "partition"
+                )
             self._is_open()
         else:
             with explained(self.path):
@@ -146,12 +154,12 @@ class FileChangelog(LogHandle):
 
     @property
     def start_offset(self) -> int:
-        """The first offset that may exist; earlier records have expired.
+        """The lowest offset that may have a record; records at lower offsets have expired.
 
         Raises
         ------
         CorruptionError
-            Earlier records have not expired: a file is missing or damaged.
+            The file of the first records is missing, although these records have not expired.
         InconsistentStateError
             The log has lost all of its batches.
         """
@@ -165,7 +173,7 @@ class FileChangelog(LogHandle):
 
     @property
     def end_offset(self) -> int:
-        """The offset of the next record that is appended."""
+        """The offset that the next appended record gets."""
         return self.high_watermark + len(self._pending)
 
     def _next_offset(self) -> int:
@@ -173,22 +181,25 @@ class FileChangelog(LogHandle):
 
     @property
     def high_watermark(self) -> int:
-        """The offset after the last record in the files; a reader looks at them each time."""
+        """The offset that follows the last record in the files.
+
+        In a read-only log, each access reads the end of the files again.
+        """
         return self._end()[0].next_offset
 
     @property
     def rest(self) -> Rest:
-        """The bytes after the last whole batch, until the next write moves them to another file."""
+        """The bytes after the last whole batch. The next write moves them to another file."""
         return self._end()[1]
 
     def commit(self) -> int:
-        """Write the records that wait; returns the high watermark once they are durable.
+        """Write the queued records, and return the high watermark once the records are durable.
 
         Raises
         ------
         StorageFullError, EngineError
-            None of the records was written; they still wait, and a later commit writes them. If
-            the disk fails to sync, the log is closed.
+            The records could not be written. They stay in the queue, and a later commit writes
+            them. If the disk failed to sync, the log is closed and its queue is lost.
         """
         self._check_writer()
         with self._guard, uninterrupted():
@@ -197,27 +208,30 @@ class FileChangelog(LogHandle):
             return self._writer.tail.next_offset
 
     def read(self, from_offset: int | None = None) -> Iterator[RecordColumns]:
-        """Return the records from an offset (inclusive) up to the high watermark as of this call.
+        """Return the records from an offset (inclusive) up to the high watermark (exclusive).
 
-        A compaction meanwhile may have replaced records by later ones, after this high watermark.
-        So the next read should begin at ``next_offset`` of the last columns.
+        The high watermark is that of the time of this call. If the log is compacted during the
+        read, the read may also return records after this high watermark, because they may have
+        superseded records before it. So a following read should begin at ``next_offset`` of the
+        last columns.
 
         Parameters
         ----------
         from_offset : int, optional
-            Default, and for an earlier offset: the start offset.
+            The first offset to read. The read begins at the start offset if this is None or lower
+            than the start offset.
 
         Yields
         ------
         RecordColumns
-            Each has records; compaction leaves gaps between offsets.
+            Columns with at least one record. Compaction may leave gaps between the offsets.
 
         Raises
         ------
         InconsistentStateError
-            The log ends before `from_offset`: it is another log.
+            The log ends before `from_offset`, so it is another log or has lost records.
         CorruptionError
-            Bytes are damaged, or a segment is missing; the text says where.
+            Bytes are damaged, or a segment is missing; the message names the place.
         """
         tail, _ = self._end()
         start = self.start_offset
@@ -227,10 +241,11 @@ class FileChangelog(LogHandle):
         return read_log(self.path, from_offset, tail)
 
     def compact(self) -> compaction.Compacted:
-        """Remove superseded and expired records from all segments except the last.
+        """Remove superseded and expired records from all segments except the last one.
 
-        Crash-safe: a complete new segment is renamed over the old one. Other processes may read
-        meanwhile, and this process may append.
+        A crash does not damage the log, because a complete new segment is renamed over the old
+        segment. During a compaction other processes may read the log, and this process may append
+        to it.
 
         Returns
         -------
@@ -240,9 +255,9 @@ class FileChangelog(LogHandle):
         Raises
         ------
         CorruptionError
-            A segment is damaged; this one and all later ones are unchanged.
+            A segment is damaged. This segment and all later segments are unchanged.
         StorageFullError, EngineError
-            The new segment cannot be written; the old ones are unchanged.
+            A new segment cannot be written. The segments that it was to replace are unchanged.
         """
         self._check_writer()
         with self._compacting, explained(self.path):
@@ -250,14 +265,17 @@ class FileChangelog(LogHandle):
             return compaction.compact(self.path, self._writer.tail.segment, self.config, now_ms)
 
     def roll(self) -> None:
-        """Write the records that wait and close the last segment, so that it can be compacted."""
+        """Write the queued records and close the last segment, so that it can be compacted."""
         self._check_writer()
         with self._guard, uninterrupted():
             self._send_pending()
             self._write_or_close(self._writer.roll)
 
     def close(self) -> None:
-        """Release the lock; records that wait are discarded. A second close does nothing."""
+        """Close the log and release its lock. Queued records are discarded.
+
+        A second close does nothing.
+        """
         self._open = False
         if self._lock is not None:
             with uninterrupted():
@@ -267,7 +285,10 @@ class FileChangelog(LogHandle):
                     self._lock.release()
 
     def _end(self) -> tuple[Tail, Rest]:
-        """The end: a writer's own; for a reader that of the files, which a writer may move."""
+        """Return the end of the last whole batch, and the bytes after this batch.
+
+        A writer knows the end. A reader searches the files, which a writer may change meanwhile.
+        """
         self._check()
         if not self.read_only:
             return self._writer.tail, self._writer.rest
@@ -280,10 +301,9 @@ class FileChangelog(LogHandle):
                 try:
                     seen, rest = find_end(last, self._seen)
                     rest.check(seen)
-                except (
-                    CorruptionError,
-                    UnsupportedError,
-                ):  # the middle of a batch may look like an old format
+                except (CorruptionError, UnsupportedError):
+                    # A compaction during the search may leave the search in the middle of a batch,
+                    # where the bytes may look damaged or like an old format.
                     if self._is_last(last):
                         raise
                     continue
@@ -292,11 +312,11 @@ class FileChangelog(LogHandle):
                     return seen, rest
 
     def _is_last(self, segment: Segment) -> bool:
-        """Return True if a segment is still the last; any other may have been compacted."""
+        """Return True if a segment is still the last one, which compaction does not change."""
         return list_segments(self.path)[-1:] == [segment]
 
     def _checked_end(self) -> tuple[Tail, Rest]:
-        """Return the end for a writer; all batches of the last segment are checked."""
+        """Check all batches of the last segment, and return the log's end for a writer."""
         segments = list_segments(self.path)
         tail, rest = Tail(Segment.at(self.path, 0), 0, 0), Rest("none")
         if segments:
@@ -307,7 +327,7 @@ class FileChangelog(LogHandle):
         return tail, rest
 
     def _write_or_close(self, write: Callable[[], None]) -> None:
-        """Call `write`; close the log if the disk failed to sync."""
+        """Call `write`, and close the log if the disk failed to sync."""
         try:
             write()
         except EngineError:
@@ -325,6 +345,7 @@ class FileChangelog(LogHandle):
                 self._pending = RecordColumns()
                 self._write_or_close(lambda: self._writer.write(data))
             except BaseException:
-                if self._writer.tail.next_offset == before:  # else all of the records are written
+                # If the end has moved, all of the records were written.
+                if self._writer.tail.next_offset == before:
                     self._pending = pending
                 raise

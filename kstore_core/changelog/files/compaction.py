@@ -1,10 +1,14 @@
-"""Compaction: keep the last of the records with equal keys, and remove expired segments.
+"""Compaction of a log: remove superseded records and expired segments.
 
-It works as Kafka's cleaner does. The last segment is not changed; offsets and their order stay. A
-tombstone stays for a time after the first compaction that reads it; its batch records the end of
-that time (the delete horizon). The last commit mark is a tombstone too, but stays for ever.
-The last batch of every written segment stays, empty if necessary, so that no offset is missing
-between segments.
+Of the records with equal keys only the last one stays, as with Kafka's log cleaner. Compaction does
+not change the last segment, and it does not change the offsets or the order of records.
+
+The first compaction that reads a tombstone stores a time in the tombstone's batch (Kafka's delete
+horizon). Later compactions remove the tombstone after this time. The last commit mark is a
+tombstone too, but is never removed.
+
+The last batch of each rewritten segment stays, even if it has no records left, so that the segment
+still ends at the offset where the next segment begins.
 """
 
 from __future__ import annotations
@@ -46,19 +50,20 @@ from kstore_core.system.interrupts import interruptible, uninterrupted
 __all__ = ["Compacted", "compact", "tidy"]
 
 _MAX_KEYS = 1_000_000
-"""The number of keys whose last offsets are in memory at a time."""
+"""The approximate number of keys whose last offsets one pass of a compaction has in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The records and bytes that a compaction has removed.
+    """The numbers of records and bytes that a compaction has removed.
 
     Attributes
     ----------
     records : int
-        Superseded and expired records, and tombstones.
+        The number of superseded records, expired records, and tombstones.
     bytes : int
-        The difference in the files' size; negative if delete horizons made them larger.
+        The size of the files before the compaction minus their size after it. The number is
+        negative if the delete horizons that were added made the files larger.
     """
 
     records: int = 0
@@ -69,7 +74,7 @@ class Compacted:
 
 
 def compact(directory: Path, active: Segment, config: LogConfig, now_ms: int) -> Compacted:
-    """Compact and expire all segments before the active one."""
+    """Compact all segments before the active segment, and remove those that have expired."""
     tidy(directory)
     _check_joints(directory, active)
     done = Compacted()
@@ -82,16 +87,16 @@ def compact(directory: Path, active: Segment, config: LogConfig, now_ms: int) ->
 
 
 def tidy(directory: Path) -> None:
-    """Finish or undo an interrupted compaction.
+    """Finish or undo a compaction that a crash interrupted.
 
     Raises
     ------
     CorruptionError
-        The segment that replaces others is damaged. Nothing was changed.
+        The compacted segment is damaged. The segments that it replaces were not removed.
     """
     for marker in directory.glob(f"{'[0-9]' * 20}.log{MERGED}"):
         draft = marker.with_name(marker.name.removesuffix(MERGED) + DRAFT)
-        if not draft.exists():  # the draft was renamed to its segment
+        if not draft.exists():  # The crash came after the draft was renamed to its segment.
             target = Segment.at(directory, int(marker.name[:20]))
             _remove_merged(target, merged_offsets(marker))
         marker.unlink()
@@ -100,9 +105,10 @@ def tidy(directory: Path) -> None:
 
 
 def _remove_merged(target: Segment, offsets: list[int]) -> None:
-    """Remove the segments that another one has replaced, after a check that it has their records.
+    """Remove the segments that were merged into `target`, if `target` reaches to their end.
 
-    The last of them is removed last, because its end is the end that the new segment must have.
+    The last of the segments is removed last. If the removal is interrupted, the next call compares
+    the end of this last segment with the end of `target`.
     """
     directory = target.path.parent
     left = [s for s in map(partial(Segment.at, directory), offsets) if s.path.exists()]
@@ -112,9 +118,9 @@ def _remove_merged(target: Segment, offsets: list[int]) -> None:
     reached = find_end(target, verify=True)[0].next_offset if target.path.exists() else 0
     if reached < end:
         raise CorruptionError(
-            f"{target.path} ends at offset {reached}, but was compacted from segments that end at "
-            f"{end}. Nothing was changed; take it from a copy of the log, or restore the store "
-            "from its source"
+            f"the compacted segment {target.path} ends at offset {reached}, but the segments that "
+            f"it replaces end at offset {end}. Nothing was changed; take the log from a copy, or "
+            "restore the store from its source"
         )
     for segment in left:
         segment.path.unlink()
@@ -128,7 +134,9 @@ def _closed(directory: Path, active: Segment) -> list[Segment]:
 
 
 def _check_joints(directory: Path, active: Segment) -> None:
-    """Check that each segment ends where the next one begins: compaction would hide a gap.
+    """Raise an error unless each segment ends where the next segment begins.
+
+    A compaction would hide a gap between segments.
 
     Raises
     ------
@@ -142,17 +150,18 @@ def _check_joints(directory: Path, active: Segment) -> None:
             end = head.last_offset + 1
         if end != after.base_offset:
             raise CorruptionError(
-                f"{segment.path} ends at offset {end}, but {after.path.name} comes next: a file is "
-                "missing or damaged. Nothing was changed; take it from a copy of the log, or "
-                "restore the store from its source"
+                f"a file is missing or damaged: {segment.path} ends at offset {end}, but the next "
+                f"segment is {after.path.name}. Nothing was changed; take the file from a copy of "
+                "the log, or restore the store from its source"
             )
 
 
 def _expire(directory: Path, active: Segment, horizon_ms: int) -> Compacted:
-    """Remove the oldest segments whose records are all older than the horizon."""
+    """Remove the oldest segments, as long as all records of a segment are before the horizon."""
     closed = _closed(directory, active)
     if not active.path.exists() or not active.path.stat().st_size:
-        closed = closed[:-1]  # the last batch of the log must stay: it records the log's end
+        # The last batch of the log must stay, because it shows the log's end.
+        closed = closed[:-1]
     done = Compacted()
     expired: list[Segment] = []
     for segment in closed:
@@ -170,7 +179,10 @@ def _expire(directory: Path, active: Segment, horizon_ms: int) -> Compacted:
 
 
 def _newest_ms(segment: Segment) -> int:
-    """Return the greatest timestamp, ms; the file's modification time if no record has one."""
+    """Return the greatest timestamp of a segment's records in ms.
+
+    If no record has a timestamp, return the modification time of the file.
+    """
     newest = max((head.max_timestamp for head in heads(segment)), default=-1)
     return newest if newest >= 0 else int(segment.path.stat().st_mtime * 1000)
 
@@ -186,9 +198,10 @@ def _cleanable_end(directory: Path, active: Segment, lag_ms: int, now_ms: int) -
 
 
 def _open_since(directory: Path, active: Segment) -> int:
-    """The offset of the segment where an open commit begins; else that of the active segment.
+    """Return the base offset of the segment in which an unfinished commit begins.
 
-    The records of an open commit may be void, so they must not supersede others.
+    If all commits are finished, return the base offset of the active segment. The records of an
+    unfinished commit may be void, so they must not supersede other records.
     """
     since = active.base_offset
     newest = [active] if active.path.exists() else []
@@ -209,7 +222,7 @@ def _open_since(directory: Path, active: Segment) -> int:
 
 
 def _clean(directory: Path, end: int, config: LogConfig, now_ms: int) -> Compacted:
-    """Compact the segments below an offset, in passes of at most about `_MAX_KEYS` keys."""
+    """Compact the segments that begin below an offset, in passes of about `_MAX_KEYS` keys."""
     done = Compacted()
     mapped = 0
     while fresh := [s for s in list_segments(directory) if mapped <= s.base_offset < end]:
@@ -228,7 +241,13 @@ def _clean(directory: Path, end: int, config: LogConfig, now_ms: int) -> Compact
 
 
 def _groups(segments: list[Segment], end: int, segment_bytes: int) -> Iterator[list[Segment]]:
-    """Groups of neighbours that fit into one segment; all their offsets are below `end`."""
+    """Yield groups of adjacent segments that fit into one segment.
+
+    Parameters
+    ----------
+    end : int
+        The offset after the last segment.
+    """
     group: list[Segment] = []
     size = 0
     ends = [*(segment.base_offset for segment in segments[1:]), end]
@@ -246,7 +265,7 @@ def _groups(segments: list[Segment], end: int, segment_bytes: int) -> Iterator[l
 def _rewrite(
     group: list[Segment], last: dict[bytes | None, int], config: LogConfig, now_ms: int
 ) -> Compacted:
-    """Replace a group of segments by one segment with the remaining records."""
+    """Replace a group of segments by one segment, which has the records that remain."""
     target, *merged = group
     size = sum(segment.path.stat().st_size for segment in group)
     draft = target.path.with_name(target.path.name + DRAFT)
@@ -262,13 +281,13 @@ def _rewrite(
                 _write_synced(marker, json.dumps([s.base_offset for s in merged]).encode())
             draft.replace(target.path)
         except BaseException:
-            marker.unlink(
-                missing_ok=True
-            )  # first: a marker without a draft means that the draft was renamed
+            # The marker is removed first, because a marker without a draft means that the draft was
+            # renamed.
+            marker.unlink(missing_ok=True)
             draft.unlink(missing_ok=True)
             raise
-        # From here on a crash leaves the last segments of the group, whose offsets the new segment
-        # has too: a reader finds every offset, and `tidy` removes them.
+        # A crash after this line leaves merged segments. Readers ignore them, because the marker
+        # lists them, and `tidy` removes them.
         sync_directory(target.path.parent)
         for segment in merged:
             segment.path.unlink()
@@ -283,8 +302,15 @@ def _write_draft(
     config: LogConfig,
     now_ms: int,
 ) -> tuple[int, bool]:
-    """Write the remaining records of a group; returns the number of removed ones, and if any batch
-    changed."""
+    """Write the records of a group that remain to a new file.
+
+    Returns
+    -------
+    int
+        The number of removed records.
+    bool
+        True if a batch changed.
+    """
     gone = 0
     changed = False
     dropped: BatchHead | None = None
@@ -319,9 +345,14 @@ def _remaining(
     config: LogConfig,
     now_ms: int,
 ) -> tuple[bytes | None, int]:
-    """Return the rest of a batch, None if nothing is left; and the number of removed records.
+    """Remove superseded records and expired tombstones from a batch.
 
-    The same bytes are returned if nothing is removed.
+    Returns
+    -------
+    bytes or None
+        The remaining batch; `data` itself if the batch does not change, None if no record remains.
+    int
+        The number of removed records.
     """
     if head.control:
         return data, 0

@@ -1,4 +1,7 @@
-"""Changelogs of stores: the topic by application and name, the partition by the task."""
+"""The names of stores' changelogs.
+
+The topic follows from the application ID and the store's name, and the partition from the task.
+"""
 
 from __future__ import annotations
 
@@ -29,39 +32,40 @@ __all__ = [
 ]
 
 _TASK = re.compile(r"(?:.+__)?\d+_(\d+)")
-"""The name of a task directory: topology (optional), subtopology, partition."""
+"""The pattern of a task directory's name: topology (optional), subtopology, partition."""
 
 _LOG = re.compile(r"(.+)-(0|[1-9][0-9]*)")
-"""The name of a log's directory: topic, partition."""
+"""The pattern of the name of a log's directory: topic, partition."""
 
 
 class Changelogs(Protocol):
-    """The changelogs of a state directory's stores."""
+    """The interface of an object that opens the changelogs of a state directory's stores."""
 
     def changelog_of(self, spec: StoreSpec, task: Path, durability: Durability) -> Changelog:
-        """Open a store's changelog; the caller closes it.
+        """Open the changelog of a store. The caller must close the changelog.
 
         Parameters
         ----------
         spec : StoreSpec
         task : Path
-            The state directory.
+            The path of the state directory.
         durability : {"process", "power", "changelog"}
             The failures that a commit survives.
         """
 
 
 class ChangelogDirectory:
-    """Changelogs in files, the partitions of all topics side by side in one directory.
+    """A directory of changelogs in files, with one subdirectory for each partition of each topic.
 
     Parameters
     ----------
     root : path-like
     application_id : str, optional
-        Default: the name of the directory that the state directory is in, as in Kafka Streams'
-        ``<state.dir>/<application.id>/0_3``.
+        The application ID in the names of the topics. Default: the name of the directory that
+        contains the state directory, as in Kafka Streams' ``<state.dir>/<application.id>/0_3``.
     partition : int, optional
-        Default: the last number in the state directory's name, 3 for ``0_3``.
+        The partition of the changelogs. Default: the last number in the state directory's name,
+        which is 3 for ``0_3``.
     """
 
     def __init__(
@@ -81,13 +85,15 @@ class ChangelogDirectory:
     def changelog_of(
         self, spec: StoreSpec, task: Path, durability: Durability = "process"
     ) -> FileChangelog:
-        """Open a store's changelog; a missing one is made with its topic's settings.
+        """Open the changelog of a store, and create the changelog if it is missing.
+
+        The settings are those that Kafka Streams gives the topic, with ``spec.changelog``.
 
         Raises
         ------
         SpecError
-            The partition is unknown: none is given, and the state directory's name has none. Or
-            Kafka does not allow the topic's name. Or a log in files does not have a setting.
+            No partition is given and the state directory's name contains none; or Kafka does not
+            allow the topic's name; or a log in files does not support a setting of the topic.
         """
         topic = changelog_topic(self.application_id or task.parent.name, spec.name)
         return FileChangelog(
@@ -100,18 +106,22 @@ class ChangelogDirectory:
 
 
 def partition_of(task: Path) -> int | None:
-    """Return the partition in a state directory's name; None if it is not the name of a task."""
+    """Return the partition in the name of a state directory, or None if the name has none."""
     named = _TASK.fullmatch(task.name)
     return None if named is None else int(named[1])
 
 
 def partition_for(task: Path, given: int | None, changelogs: str) -> int:
-    """Return the given partition, or the one in the name of a state directory.
+    """Return the given partition, or the partition in the name of a state directory.
 
     Parameters
     ----------
+    task : Path
+        The state directory.
+    given : int or None
     changelogs : str
-        The expression of the changelogs, up to where ``partition=`` is to be added.
+        The beginning of a Python call without its closing bracket, such as
+        ``ChangelogDirectory('logs'``. The error message adds the argument ``partition=``.
 
     Raises
     ------
@@ -121,34 +131,40 @@ def partition_for(task: Path, given: int | None, changelogs: str) -> int:
     partition = partition_of(task) if given is None else given
     if partition is None:
         raise SpecError(
-            f"{task} is not named after a task, such as 0_3, so the partition of its changelogs is "
-            f"unknown; pass changelog={changelogs}, partition=0)"
+            f"the partition of the changelogs is unknown, because the state directory {task} is "
+            "not named after a task, such as 0_3. Pass the partition: "
+            f"changelog={changelogs}, partition=0)"
         )
     return partition
 
 
 def log_at(place: Path) -> Partition | None:
-    """Return the topic and partition in a directory's name; None if it is not the name of a log."""
+    """Return the topic and partition in a directory's name, or None if it names no log."""
     named = _LOG.fullmatch(place.name)
     return None if named is None else (named[1], int(named[2]))
 
 
 def is_topic_of(topic: str, store: str) -> bool:
-    """Return True if a topic has the name of a store's changelog, for any application."""
+    """Return True if a topic's name is that of a store's changelog, for any application ID."""
     return len(topic) > len(end := f"-{store}-changelog") and topic.endswith(end)
 
 
 def topics_of(topics: Iterable[str], store: str, application: str) -> list[str]:
-    """The possible changelogs of a store: its application's topic, else all such topics, sorted."""
+    """Return the topics that may be the changelog of a store.
+
+    If the application has such a topic, the result is that topic. Otherwise the result is the
+    sorted list of the topics whose names fit the store with any application ID.
+    """
     found = {topic for topic in topics if is_topic_of(topic, store)}
     own = f"{application}-{store}-changelog"
     return [own] if own in found else sorted(found)
 
 
 def other_store(topic: str, store: str, application: str) -> str | None:
-    """Another store that a changelog topic may belong to; None if there can be none.
+    """Return the name of another store to which a changelog topic may belong.
 
-    ``app-b-a-changelog`` belongs to ``a`` in ``app-b``, or to ``b-a`` in ``app``.
+    For example, ``app-b-a-changelog`` may belong to the store ``a`` of the application ``app-b``,
+    or to the store ``b-a`` of the application ``app``. Return None if no other store is possible.
     """
     prefix = topic.removesuffix(f"-{store}-changelog")
     _, hyphen, rest = prefix.partition("-")
@@ -158,12 +174,12 @@ def other_store(topic: str, store: str, application: str) -> str | None:
 def logs_of(
     root: Path, store: str, application: str, partition: int | None = None
 ) -> list[Partition]:
-    """Return a store's logs in ``root``, of the topics that `topics_of` returns.
+    """Return the topics and partitions of a store's logs in the directory ``root``.
 
     Parameters
     ----------
     partition : int, optional
-        Default: all partitions.
+        Return only this partition of each topic. Default: all partitions.
     """
     found = [log for log in map(log_at, sorted(root.iterdir())) if log]
     topics = topics_of((topic for topic, _ in found), store, application)

@@ -1,4 +1,4 @@
-"""Read a log from segment to segment, while another process may compact it."""
+"""Reading a log's segments in order, while another process may compact the log."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["read_log"]
 
 
 def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordColumns]:
-    """Yield the records from an offset (inclusive) up to a tail, or further.
+    """Yield the records from an offset (inclusive) up to a tail, or beyond the tail.
 
-    Records after the tail are read if the tail's segment was compacted meanwhile: later records may
-    have superseded those of the segment.
+    If the segment of the tail was compacted during the read, records after the tail are read too,
+    because they may have superseded records before it.
 
     Raises
     ------
@@ -36,23 +36,24 @@ def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordCo
             if gap is not None:
                 if list_segments(directory) == segments:
                     raise _missing(directory, gap, tail)
-                continue  # compacted since they were listed
+                continue  # A compaction has changed the segments since they were listed.
             for columns in records(segment, next_offset, _end_of(segment, tail)):
                 next_offset = max(next_offset, columns.next_offset)
                 if len(columns):
                     yield columns
         except FileNotFoundError:
-            continue  # compacted or expired since it was listed
-        # Compaction may have replaced the segment by a longer one, which is then read from here.
+            continue  # The segment was compacted, or has expired, since it was listed.
+        # Compaction may have replaced the segment by a longer one. The next round then reads the
+        # longer segment from the offset that was reached.
         if next_offset == begun_at:
             raise _missing(directory, next_offset, tail)
 
 
 def _gap_behind(segment: Segment, segments: list[Segment]) -> int | None:
-    """Return the end of a segment, if the next one begins at another offset.
+    """Return the end offset of a segment if the next segment begins at another offset, else None.
 
-    This check comes before any record is read: if files were swapped, records in the wrong place
-    would be restored before the gap is reached.
+    The caller checks for a gap before it reads the segment's records. If two files were swapped,
+    it would otherwise restore wrong records before it reaches the gap.
     """
     after = next((one for one in segments if one.base_offset > segment.base_offset), None)
     if after is None:
@@ -65,18 +66,18 @@ def _gap_behind(segment: Segment, segments: list[Segment]) -> int | None:
 
 def _missing(directory: Path, offset: int, tail: Tail) -> CorruptionError:
     return CorruptionError(
-        f"{directory}: no segment begins with the offset {offset}, where the one before it ends, "
-        f"but the log goes up to {tail.next_offset}: a file is missing or damaged. Take it from a "
-        "copy of the log, or restore the store from its source"
+        f"a file of the log {directory} is missing or damaged: the log ends at offset "
+        f"{tail.next_offset}, but no segment contains offset {offset}. Take the file from a copy "
+        "of the log, or restore the store from its source"
     )
 
 
 def _holding(segments: list[Segment], offset: int) -> Segment | None:
-    """Return the segment of an offset; the first segment if all are later."""
+    """Return the segment that contains an offset, or the first segment if all begin later."""
     before = [segment for segment in segments if segment.base_offset <= offset]
     return before[-1] if before else next(iter(segments), None)
 
 
 def _end_of(segment: Segment, tail: Tail) -> int | None:
-    """Return the position in the segment's file to stop at, or None."""
+    """Return the position of the tail if it is in this segment, else None."""
     return tail.position if segment == tail.segment else None

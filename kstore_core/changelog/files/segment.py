@@ -1,4 +1,4 @@
-"""One file of a log: its name, the heads of its batches, its records."""
+"""A segment, which is one file of a log: its name, the heads of its batches, and its records."""
 
 from __future__ import annotations
 
@@ -37,31 +37,37 @@ __all__ = [
 ]
 
 MAX_OFFSET_DELTA = 2**31 - 1
-"""The widest span of a segment's offsets: Kafka's index has 32 bits for an offset."""
+"""The greatest difference between the offsets of a segment, which Kafka stores as a 32-bit int."""
 
 DRAFT = ".cleaned"
-"""The suffix of a segment that compaction is writing."""
+"""The suffix of the draft of a segment, which compaction writes and then renames."""
 
 MERGED = ".merged"
-"""The suffix of a list of segments; once its draft is renamed, that segment replaces them."""
+"""The suffix of the file that lists the segments which compaction merges into another segment.
+
+The list is valid once the draft of the other segment is renamed.
+"""
 
 _NAME = re.compile(r"(\d{20})\.log")
 _CHUNK_BYTES = 1024 * 1024
 _SUMMED_FROM, _CRC, _LENGTH = 21, slice(17, 21), slice(8, 12)
 _BLOCK = 512
-"""The unit in which a disk writes, in bytes."""
+"""The size in bytes of a block, the unit in which a disk writes."""
 
 _LEAST_ZEROS = 16
-"""Fewer zeros at the start of a block may be the end of a batch, which often has some."""
+"""The least number of zeros at a block's start that count as lost bytes.
+
+A batch may end with fewer zeros.
+"""
 
 
 class Segment(NamedTuple):
-    """A file of batches, whose first offset is in its name.
+    """A file of batches. The file's name contains the segment's base offset.
 
     Attributes
     ----------
     base_offset : int
-        The lowest possible offset; later segments have higher ones.
+        The lowest offset that the segment may contain. Later segments have higher base offsets.
     path : Path
     """
 
@@ -74,9 +80,9 @@ class Segment(NamedTuple):
 
 
 def list_segments(directory: Path) -> list[Segment]:
-    """Return the segments of a partition's directory, oldest first.
+    """Return the segments in a partition's directory, the oldest first.
 
-    Segments that a compaction has replaced and not removed yet are left out.
+    Segments that a compaction has replaced but not yet removed are left out.
     """
     names = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
     gone: set[int] = set()
@@ -88,7 +94,10 @@ def list_segments(directory: Path) -> list[Segment]:
 
 
 def merged_offsets(marker: Path) -> list[int]:
-    """The base offsets in a list of replaced segments; none if the file is missing or illegible."""
+    """Return the base offsets of the replaced segments that a ``.merged`` file lists.
+
+    The result is empty if the file is missing or cannot be parsed.
+    """
     try:
         return [int(offset) for offset in json.loads(marker.read_bytes())]
     except (OSError, ValueError, TypeError):
@@ -96,24 +105,25 @@ def merged_offsets(marker: Path) -> list[int]:
 
 
 def records(segment: Segment, from_offset: int, end: int | None = None) -> Iterator[RecordColumns]:
-    """Read a segment from an offset on, about a MiB of the file at a time.
+    """Read a segment's records from an offset on, about one MiB of the file at a time.
 
     Parameters
     ----------
     end : int, optional
-        The position in the file to stop at. Default: after the last whole batch.
+        The position in the file, in bytes, to stop at. Default: the end of the last whole batch.
 
     Yields
     ------
     RecordColumns
-        They may have no records; ``next_offset`` of the last ones is the segment's.
+        Columns that may have no records. ``next_offset`` of the last columns is the offset after
+        the segment.
 
     Raises
     ------
     CorruptionError
-        A whole batch is damaged; the text says where.
+        A whole batch is damaged; the message names the file and the position.
     FileNotFoundError
-        The segment was compacted into another one, or has expired.
+        The segment was merged into another segment, or has expired.
     """
     with _open(segment) as file:
         position, size, next_offset = 0, _CHUNK_BYTES, segment.base_offset
@@ -129,33 +139,43 @@ def records(segment: Segment, from_offset: int, end: int | None = None) -> Itera
                 from_offset = max(next_offset, from_offset)
                 yield columns
             elif len(data) == size:
-                size *= 2  # the batch is larger than the bytes that were read
+                size *= 2  # The batch is larger than the bytes that were read.
             else:
                 return
 
 
 def heads(segment: Segment, at: int = 0, *, verify: bool = False) -> Iterator[BatchHead]:
-    """Return the heads of a segment's whole batches from byte `at` on.
+    """Return an iterator over the heads of a segment's whole batches from byte `at` on.
 
-    The iteration stops at a torn tail, and where only zeros follow, or a batch that ends in them.
+    The iteration ends at an incomplete batch, and where the rest of the file is zeros.
+
+    Parameters
+    ----------
+    verify : bool
+        Check the checksums of the batches.
 
     Raises
     ------
-    CorruptionError, FileNotFoundError
-        As `records` raises them; checksums are verified if `verify`.
+    CorruptionError
+        A batch is damaged.
+    FileNotFoundError
+        The segment was merged into another segment, or has expired.
     """
     return (head for head, _, _ in _walk(segment, at, verify))
 
 
 def batches(segment: Segment) -> Iterator[tuple[BatchHead, bytes]]:
-    """Return the heads and the bytes of a segment's whole batches; checksums are verified."""
+    """Return an iterator over the head and the bytes of each whole batch of a segment.
+
+    The checksums of the batches are checked.
+    """
     return (
         (head, data[here : here + head.size]) for head, data, here in _walk(segment, 0, verify=True)
     )
 
 
 def _walk(segment: Segment, at: int, verify: bool) -> Iterator[tuple[BatchHead, bytes, int]]:
-    """Yield each batch's head, with bytes of the file and the batch's offset in them."""
+    """Yield each batch's head, a chunk of the file that has the batch, and its index there."""
     with _open(segment) as file:
         position, size, next_offset = at, _CHUNK_BYTES, segment.base_offset
         while data := os.pread(file, size, position):
@@ -173,7 +193,8 @@ def _walk(segment: Segment, at: int, verify: bool) -> Iterator[tuple[BatchHead, 
                     if not next_offset <= head.base_offset <= head.last_offset:
                         raise CorruptionError(
                             f"the batch at byte {head.at} has the offsets {head.base_offset} to "
-                            f"{head.last_offset}, where {next_offset} or above is needed"
+                            f"{head.last_offset}, but its first offset must be {next_offset} or "
+                            "above"
                         )
                     _check_reach(segment, head.last_offset)
                 yield head, data, here
@@ -188,45 +209,62 @@ def _walk(segment: Segment, at: int, verify: bool) -> Iterator[tuple[BatchHead, 
 
 
 def _check_reach(segment: Segment, last_offset: int) -> None:
-    """Refuse an offset too far from the segment's first: checksums do not cover offsets."""
+    """Raise CorruptionError if an offset is too far from the segment's base offset.
+
+    This finds damaged offsets, which the checksums of batches do not cover.
+    """
     if last_offset - segment.base_offset > MAX_OFFSET_DELTA:
         raise CorruptionError(
-            f"a batch ends with the offset {last_offset}, more than {MAX_OFFSET_DELTA} after the "
-            f"first of the segment, {segment.base_offset}"
+            f"a batch ends with the offset {last_offset}, which must be at most {MAX_OFFSET_DELTA} "
+            f"above the segment's base offset {segment.base_offset}"
         )
 
 
 def fault_of(segment: Segment, rest: bytes, next_offset: int) -> str | None:
-    """The reason why bytes after the last whole batch are no torn write; None if they are one.
+    """Return the reason why the bytes after the last whole batch are damaged, else None.
 
-    A torn write is an incomplete next batch, with no sound batch after it.
+    The bytes are not damaged if they are the beginning of the next batch, and no intact batch
+    follows. An interrupted write leaves such bytes.
     """
     if not _may_begin(segment, rest, next_offset):
         return f"its first bytes do not fit a batch that begins at offset {next_offset}"
     if find_batch(rest, 1, min_offset=next_offset) is not None:
-        return "by its length it ends after the file's end, but a sound batch follows"
+        return "its length field points after the end of the file, but an intact batch follows"
     summed = rest[_SUMMED_FROM:]
     if summed and crc32c(summed) == int.from_bytes(rest[_CRC], "big"):
-        return "by its length it ends after the file's end, but its checksum shows a whole batch"
+        return (
+            "its length field points after the end of the file, but its checksum fits the bytes "
+            "up to the end"
+        )
     return None
 
 
 def _may_begin(segment: Segment, rest: bytes, next_offset: int) -> bool:
-    """Return True if bytes may begin a later batch; zeros at their end stand for lost bytes."""
+    """Return True if the bytes can be the beginning of a batch from `next_offset` on.
+
+    Zeros at the end of the bytes may be lost bytes, so they match any value.
+    """
     known = rest.rstrip(b"\0")[:8]
     least, most = (int.from_bytes(known.ljust(8, fill), "big") for fill in (b"\0", b"\xff"))
     return most >= next_offset and least <= segment.base_offset + MAX_OFFSET_DELTA
 
 
 def begun_before_zeros(file: int, segment: Segment, position: int, next_offset: int) -> int | None:
-    """The number of bytes of a batch at a position, if zeros follow up to the end of the file.
+    """Return the number of bytes before the zeros that a power cut has left in a segment.
 
-    A power cut leaves a write that was not synced so: some blocks of the disk, then zeros.
+    After a power cut, a write that was not synced may have some blocks on the disk, and zeros in
+    place of the other blocks.
+
+    Parameters
+    ----------
+    position : int
+        The end of the last whole batch.
 
     Returns
     -------
     int or None
-        0 if there are only zeros; None if the bytes are anything else.
+        The number of bytes of an incomplete batch between `position` and the zeros; 0 if all bytes
+        from `position` on are zeros. None if a power cut cannot have left these bytes.
     """
     size = os.fstat(file).st_size
     if not ends_in_zeros(file, size):
@@ -247,7 +285,7 @@ def begun_before_zeros(file: int, segment: Segment, position: int, next_offset: 
 
 
 def ends_in_zeros(file: int, size: int) -> bool:
-    """Return True if the last disk block of a file has only zeros, and at least `_LEAST_ZEROS`."""
+    """Return True if the last block of a file has at least `_LEAST_ZEROS` bytes, all zeros."""
     begin = max(size - _LEAST_ZEROS, 0) // _BLOCK * _BLOCK
     return not os.pread(file, size - begin, begin).strip(b"\0")
 
@@ -263,15 +301,14 @@ def _are_zeros(file: int, position: int) -> bool:
 
 @contextmanager
 def _open(segment: Segment) -> Iterator[int]:
-    with segment.path.open(
-        "rb", buffering=0
-    ) as file:  # a file object closes the descriptor when it is freed
+    # A file object is used because it closes its descriptor when Python frees it.
+    with segment.path.open("rb", buffering=0) as file:
         yield file.fileno()
 
 
 @contextmanager
 def named(segment: Segment) -> Iterator[None]:
-    """Add the file's name to errors about its bytes."""
+    """Add the path of the segment's file to errors about the file's bytes."""
     try:
         yield
     except (CorruptionError, FormatError) as error:

@@ -1,8 +1,8 @@
-"""The recorded start of a log, by which a missing first file is found.
+"""The file with a log's first offset, which shows whether the log's first segment is missing.
 
-``.kstore.start`` has the offset, and its checksum in hexadecimal digits. The first write makes the
-file, so a log that has it has a whole batch. Expiry updates it. Kafka ignores it, and a log that
-Kafka wrote has none.
+The file ``.kstore.start`` has the offset, and the offset's checksum in hexadecimal digits. The
+first write to a log creates the file, so a log with this file must have a whole batch. Expiry
+updates the file. Kafka ignores the file, and logs that Kafka wrote do not have it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ START = ".kstore.start"
 
 
 def noted_start(directory: Path) -> int | None:
-    """The recorded offset, at or before which the log begins; None if there is no legible one."""
+    """Return the first offset from a log's start file; None if no file can be read.
+
+    The first segment must begin at this offset or at a lower one.
+    """
     try:
         text = (directory / START).read_bytes()
     except OSError:
@@ -41,7 +44,13 @@ def noted_start(directory: Path) -> int | None:
 
 
 def note_start(directory: Path, offset: int, *, synced: bool) -> None:
-    """Record the start of a log; `synced`: the record survives a power cut."""
+    """Write a log's first offset to its start file.
+
+    Parameters
+    ----------
+    synced : bool
+        Sync the file and the directory, so that the file survives a power cut.
+    """
     digits = b"%d" % offset
     with (directory / START).open("wb") as file:
         file.write(digits + b" " + _checksum(digits))
@@ -53,45 +62,54 @@ def note_start(directory: Path, offset: int, *, synced: bool) -> None:
 
 
 def forget_start(directory: Path) -> None:
-    """Remove the recorded start of a log whose first write failed."""
+    """Remove the start file of a log whose first write failed."""
     (directory / START).unlink(missing_ok=True)
 
 
 def start_fault(directory: Path, segments: list[Segment]) -> str | None:
-    """Return the reason why a log's first offset is wrong; None if it is right or unknown."""
-    start = noted_start(directory)  # after the segments were listed: expiry updates it first
+    """Return an error text if the first segment of a log is missing, else None."""
+    # This is read after the segments were listed, because expiry updates the file before it removes
+    # segments.
+    start = noted_start(directory)
     if start is None or not segments or segments[0].base_offset <= start:
         return None
     return (
-        f"{directory} begins at offset {segments[0].base_offset}, in {segments[0].path.name}, but "
-        f"was written from {start} on: the first file is missing"
+        f"the first file of the log {directory} is missing: the log was written from offset "
+        f"{start} on, but begins at offset {segments[0].base_offset}, in {segments[0].path.name}"
     )
 
 
 def written_fault(
     directory: Path, noted: int | None, segments: list[Segment], tail: Tail, rest: Rest
 ) -> str | None:
-    """Return the reason why a log without a whole batch has lost records; None if it has not.
+    """Return an error text if a log has no whole batch but may have lost records, else None.
+
+    A writer may work on the log at the same time, so the caller must get the arguments in this
+    order.
 
     Parameters
     ----------
     noted : int or None
-        The result of `noted_start` before the segments were listed.
+        The result of `noted_start`.
     segments : list of Segment
-        Listed before the end was determined: a writer may move the end.
+        The segments of the log.
+    tail : Tail
+        The end of the last whole batch.
+    rest : Rest
+        The bytes after this batch.
     """
     if tail.next_offset > (segments[0].base_offset if segments else 0):
         return None
     has = f"no whole batch, but {rest}" if rest else "no batch"
     if noted is not None:
-        return f"{directory} has {has}, but records were written to it"
+        return f"records were written to the log {directory}, but the log now has {has}"
     if rest.kind == "zeros":
-        return f"{directory} has {has}: it is unknown whether records were written to it"
+        return f"the log {directory} may have lost its records, because it has {has}"
     return None
 
 
 def check_start(directory: Path, segments: list[Segment]) -> None:
-    """Refuse a log whose first file is missing.
+    """Raise an error if the first segment of a log is missing.
 
     Raises
     ------
@@ -99,15 +117,15 @@ def check_start(directory: Path, segments: list[Segment]) -> None:
     """
     if why := start_fault(directory, segments):
         raise CorruptionError(
-            f"{why}. Nothing was changed; take it from a copy of the log. If these records were "
-            f"deleted on purpose, delete {directory / START}"
+            f"{why}. Nothing was changed; take the missing file from a copy of the log. If you "
+            f"deleted the file on purpose, also delete {directory / START}"
         )
 
 
 def check_written(
     directory: Path, noted: int | None, segments: list[Segment], tail: Tail, rest: Rest
 ) -> None:
-    """Refuse a log that has lost all of its records.
+    """Raise an error if a log has lost all of its records, or may have lost them.
 
     Raises
     ------
@@ -115,8 +133,8 @@ def check_written(
     """
     if why := written_fault(directory, noted, segments, tail, rest):
         raise InconsistentStateError(
-            f"{why}. Nothing was changed; take its files from a copy of the log. To begin a new "
-            f"log, move {directory} away"
+            f"{why}. Nothing was changed; take the files from a copy of the log. If you want a new "
+            f"log instead, move {directory} away"
         )
 
 

@@ -1,4 +1,4 @@
-"""The end of a log: the end of its last whole batch, and the kind of the bytes after it."""
+"""The search for the end of a log: its last whole batch, and the bytes that follow this batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from kstore_core.system.directories import sync_directory
 __all__ = ["CUT", "Rest", "Tail", "cut_rest", "cuts", "find_end"]
 
 CUT = ".cut-"
-"""The part of a cut file's name between the segment's name and a number."""
+"""The text between the segment's name and a number in the name of a file of removed bytes.
+
+Before the first write, kstore moves the bytes after a segment's last whole batch to such a file.
+"""
 
 _CUT_NAME = re.compile(r"\d{20}\.log\.cut(-\d+)?")
 _LENGTH_END = 12
@@ -38,9 +41,9 @@ class Tail:
     ----------
     segment : Segment
     position : int
-        The offset in the file up to which its bytes are whole batches.
+        The position in the file, in bytes, at which the last whole batch ends.
     next_offset : int
-        The offset after the last record of these batches.
+        The offset after the last record of this batch.
     """
 
     segment: Segment
@@ -55,14 +58,16 @@ class Rest:
     Attributes
     ----------
     kind : {"none", "torn", "zeros", "damaged"}
-        "none": there are no such bytes. "torn": they are the begin of the next batch, which was
-        never committed. "zeros": they are zeros, perhaps after the begin of the next batch; a power
-        cut leaves them in place of lost bytes. "damaged": anything else.
+        "none": no bytes follow the last whole batch. "torn": the bytes are the beginning of a batch
+        that was never committed. "zeros": the bytes are zeros, or the beginning of a batch and then
+        zeros; a power cut leaves zeros in place of lost bytes. "damaged": the bytes are anything
+        else.
     size : int
+        The number of bytes.
     why : str
-        The fault of damaged bytes.
+        A description of the damage, for the kind "damaged".
     begun : int
-        The number of bytes of a batch before the zeros.
+        The number of bytes before the zeros, for the kind "zeros".
     """
 
     kind: Literal["none", "torn", "zeros", "damaged"]
@@ -77,38 +82,46 @@ class Rest:
         if self.kind == "zeros":
             zeros = f"{self.size - self.begun} zero bytes, which a power cut leaves"
             return f"{self.begun} bytes of a batch and {zeros}" if self.begun else zeros
-        return f"{self.size} bytes of a batch that was not written to its end"
+        return f"{self.size} bytes of an incomplete batch"
 
     def check(self, tail: Tail) -> None:
-        """Raise if no interrupted write can have left these bytes.
+        """Raise an error if the bytes are damaged.
 
         Raises
         ------
         CorruptionError
+            An interrupted write cannot have left these bytes.
         """
         if self.kind == "damaged":
             raise CorruptionError(
                 f"{tail.segment.path}: the batch at byte {tail.position}, offset "
-                f"{tail.next_offset}, is damaged: {self.why}. Nothing was changed; take the file "
-                "from a copy of the log, or restore the store from its source"
+                f"{tail.next_offset}, is damaged, because {self.why}. Nothing was changed; take "
+                "the file from a copy of the log, or restore the store from its source"
             )
 
 
 def find_end(
     segment: Segment, after: Tail | None = None, *, verify: bool = False
 ) -> tuple[Tail, Rest]:
-    """Return the end of a segment; the search begins at `after`, if that is an end of this segment.
+    """Return the end of a segment's last whole batch, and the bytes after this batch.
+
+    Parameters
+    ----------
+    after : Tail, optional
+        An earlier result. If it is of the same segment, the search begins there.
+    verify : bool
+        Check the checksums of all batches.
 
     Raises
     ------
     CorruptionError, FileNotFoundError
-        As `heads` raises them.
+        A whole batch is damaged, or the file is missing; see `records`.
     """
     if after is None or after.segment != segment:
         after = Tail(segment, 0, segment.base_offset)
     tail = after
     with segment.path.open("rb") as file:
-        # If a batch ends in zeros, only its checksum shows whether all of it was written.
+        # If a batch ends in zeros, only its checksum shows whether the whole batch was written.
         verify = verify or ends_in_zeros(file.fileno(), os.fstat(file.fileno()).st_size)
     while True:
         for head in heads(segment, tail.position, verify=verify):
@@ -119,14 +132,17 @@ def find_end(
 
 
 def _rest_of(tail: Tail) -> Rest | None:
-    """The rest of a file after its last whole batch; None if a writer has added one meanwhile."""
+    """Return the bytes after a segment's last whole batch.
+
+    Return None if a writer has added a whole batch since the search; the caller searches again.
+    """
     with tail.segment.path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size - tail.position
         if size <= 0:
             return Rest("none")
         begun = begun_before_zeros(file.fileno(), tail.segment, tail.position, tail.next_offset)
         if begun is not None:
-            # The head of a batch, its offset and its length, may begin with zeros.
+            # The first bytes of a batch, which are its offset and its length, may be zeros too.
             is_head = size < _LENGTH_END and not any(tail.next_offset.to_bytes(8)[:size])
             return Rest("torn", size) if is_head else Rest("zeros", size, begun=begun)
         file.seek(tail.position)
@@ -138,15 +154,15 @@ def _rest_of(tail: Tail) -> Rest | None:
 
 
 def cut_rest(tail: Tail) -> Path:
-    """Move the bytes after a tail to a file beside the segment, `<segment>.cut-<n>`.
+    """Move the bytes after a segment's last whole batch to the file `<segment>.cut-<n>`.
 
-    They are copied and synced before they are cut off. After a crash between the two steps they are
-    not copied again.
+    The copy is synced before the segment is truncated. If a crash interrupts the move between these
+    two steps, the next call finds the copy and does not copy the bytes again.
 
     Returns
     -------
     Path
-        The file with these bytes.
+        The file with the moved bytes, in the directory of the segment.
     """
     path = tail.segment.path
     with path.open("r+b") as file:
@@ -169,12 +185,15 @@ def cut_rest(tail: Tail) -> Path:
 
 
 def cuts(log: Path) -> list[Path]:
-    """Return the files of bytes cut off the segments of a log, unfinished copies included."""
+    """Return the files of bytes that were removed from the segments of a log.
+
+    The files of copies that a crash interrupted are included.
+    """
     return sorted(path for path in log.iterdir() if _CUT_NAME.fullmatch(path.name))
 
 
 def _numbers(path: Path) -> Iterator[int]:
-    """Yield the numbers of the files that hold the tails which were cut off a segment."""
+    """Yield the numbers of the ``.cut-<n>`` files of a segment."""
     for cut in cuts(path.parent):
         number = cut.name.removeprefix(path.name + CUT)
         if number.isdecimal():
@@ -182,7 +201,7 @@ def _numbers(path: Path) -> Iterator[int]:
 
 
 def _same(file: IO[bytes], position: int, other: Path) -> bool:
-    """Return True if a file has the content of another one from a position on."""
+    """Return True if the bytes of `file` from a position on equal the content of `other`."""
     file.seek(0, os.SEEK_END)
     if file.tell() - position != other.stat().st_size:
         return False
@@ -191,7 +210,7 @@ def _same(file: IO[bytes], position: int, other: Path) -> bool:
 
 
 def _copy(file: IO[bytes], position: int, draft: Path) -> None:
-    """Copy a file from a position on; zeros take no room on the disk."""
+    """Copy a file from a position on. Chunks of zeros use no disk space in the copy."""
     with draft.open("wb") as out:
         for chunk in _chunks(file, position):
             if chunk.strip(b"\0"):

@@ -1,4 +1,4 @@
-"""Write batches to files: the only code that writes to a log's last segment."""
+"""The writer of a log's last segment. No other code writes to this segment."""
 
 from __future__ import annotations
 
@@ -23,29 +23,31 @@ _log = logging.getLogger("kstore_core")
 
 
 class LogWriter:
-    """Appends batches after the tail of a log.
+    """The writer that appends batches to a log.
 
-    The first write moves the bytes that were after the tail when the log was opened to another
-    file. It is not done at open: the store's offset is compared with the log's end first.
+    If the log had bytes after its last whole batch when it was opened, the first write moves these
+    bytes to another file. An open does not move them, because the caller first compares the store's
+    offset with the log's end.
 
     Parameters
     ----------
     directory : Path
     tail : Tail
-        The end of the log.
+        The end of the last whole batch.
     rest : Rest
-        The bytes after the end.
+        The bytes after this batch.
     segment_bytes : int
-        The largest size of a segment.
+        The largest size of a segment in bytes.
     durability : Durability
-        "power": `sync` makes a write durable. "changelog": closing its segment does.
+        "power": `sync` syncs the written batches. "changelog": the writer syncs a segment only when
+        it closes the segment. "process": the writer never syncs.
 
     Attributes
     ----------
     rest : Rest
-        The bytes after the end since the log was opened, until the first write.
+        The bytes after the last whole batch that the first write will move; empty after this write.
     lost : bool
-        True if the disk failed to sync: the log must be opened again to find its end.
+        True if the disk failed to sync. The log must then be opened again to find its end.
     """
 
     def __init__(
@@ -64,16 +66,16 @@ class LogWriter:
 
     @property
     def tail(self) -> Tail:
-        """The end of the log now."""
+        """The current end of the log. A write that is not finished does not count."""
         return self._undo or self._tail
 
     def write(self, data: bytes) -> None:
-        """Append whole batches, in as many segments as they need.
+        """Append whole batches, and begin new segments where the batches need them.
 
         Raises
         ------
         StorageFullError, EngineError
-            The log's end is unchanged.
+            The batches cannot be written. The log's end is unchanged.
         """
         with explained(self._directory):
             self._settle()
@@ -89,18 +91,18 @@ class LogWriter:
                 raise
 
     def sync(self) -> None:
-        """Make the written batches survive a power cut, at the level "power".
+        """Sync the written batches to the disk, if the durability is "power".
 
         Raises
         ------
         EngineError
-            The disk failed to sync. It may have some bytes of the write.
+            The disk failed to sync. Some bytes of the write may be on the disk.
         """
         if self._durability == "power":
             self._sync()
 
     def roll(self) -> None:
-        """Close the last segment; the next write begins a new one."""
+        """Close the last segment. The next write begins a new segment."""
         with explained(self._directory):
             self._settle()
             self._roll()
@@ -125,14 +127,17 @@ class LogWriter:
             except OSError as error:
                 self.lost = True
                 raise EngineError(
-                    f"{self._directory}: the disk did not sync the written records: "
-                    f"{error.strerror or error}. The log is closed; open it again, and "
+                    f"the disk did not sync the written records of the log {self._directory}: "
+                    f"{error.strerror or error}. The log is now closed; open the log again, and "
                     "write the uncommitted records again"
                 ) from error
             self._unsynced = False
 
     def _parts(self, data: bytes) -> Iterator[tuple[bytes, int]]:
-        """Yield the batches for each segment, and the offset after them; rolls between segments."""
+        """Yield the batches for each segment, and the offset after these batches.
+
+        Between two segments, this closes the last segment.
+        """
         begin = at = 0
         next_offset = self._tail.next_offset
         while (head := read_batch_head(data, at)) is not None:
@@ -145,7 +150,7 @@ class LogWriter:
         yield data[begin:at], next_offset
 
     def _is_full(self, more: int, head: BatchHead) -> bool:
-        """Return True if a batch does not fit into the segment after `more` new bytes."""
+        """Return True if the last segment, with `more` bytes added, has no space for a batch."""
         size = self._tail.position + more
         return size > 0 and (
             size + head.size > self._segment_bytes
@@ -172,10 +177,11 @@ class LogWriter:
         self._start_is_noted = True
 
     def _settle(self) -> None:
-        """Make the files end at the tail: undo an interrupted write.
+        """Make the files end at the tail.
 
-        Bytes from before the open are moved to another file. If this call is interrupted, the next
-        write finishes its work.
+        This undoes a write that was interrupted, and moves the bytes that the log had after its
+        last whole batch at open to another file. If this call is interrupted too, the next write
+        repeats it.
         """
         if self._undo is not None:
             self._take_back(self._undo)
@@ -183,17 +189,17 @@ class LogWriter:
         if self.rest:
             cut = cut_rest(self._tail)
             _log.warning(
-                "Cut %s off %s after offset %d. They are in %s; remove it when they are no longer "
-                "needed",
+                "moved %s after offset %d from %s to %s, in the same directory; remove this file "
+                "when its bytes are no longer needed",
                 self.rest,
-                self._tail.segment.path,
                 self._tail.next_offset - 1,
+                self._tail.segment.path,
                 cut.name,
             )
             self.rest = Rest("none")
 
     def _take_back(self, before: Tail) -> None:
-        """Restore the log's earlier end; the newest bytes are removed first."""
+        """Remove the bytes after an earlier end of the log, the newest segment first."""
         self.close()
         for segment in reversed(list_segments(self._directory)):
             if segment.base_offset > before.segment.base_offset:
@@ -201,13 +207,13 @@ class LogWriter:
         if before.segment.path.exists():
             os.truncate(before.segment.path, before.position)
         if not before.position and before.segment in list_segments(self._directory)[:1]:
-            forget_start(self._directory)  # it was the log's first write
+            forget_start(self._directory)  # The interrupted write was the log's first write.
             self._start_is_noted = False
 
 
 @contextlib.contextmanager
 def explained(directory: Path) -> Iterator[None]:
-    """Translate OSErrors into kstore errors.
+    """Translate OSErrors of a log's directory into kstore errors.
 
     Raises
     ------
@@ -218,9 +224,10 @@ def explained(directory: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise StorageFullError(
-                f"{directory}: no space left; the log's end is unchanged. Make room and try again"
+                f"the disk has no space left for the log {directory}. The log's end is unchanged; "
+                "free disk space and try again"
             ) from error
         raise EngineError(
-            f"{directory} cannot be written: {error.strerror or error}. The log's end is "
-            "unchanged; repair the disk or its permissions, and open the log again"
+            f"the log {directory} cannot be written: {error.strerror or error}. The log's end is "
+            "unchanged; check the disk and the permissions, and open the log again"
         ) from error

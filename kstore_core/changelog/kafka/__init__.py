@@ -1,1 +1,1 @@
-"""A changelog in a topic of Kafka, through confluent-kafka."""
+"""Changelogs in Kafka topics, through the library confluent-kafka."""

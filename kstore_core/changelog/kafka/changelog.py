@@ -1,4 +1,4 @@
-"""A changelog in Kafka: one partition of a topic, through confluent-kafka."""
+"""Changelogs in Kafka. Each changelog is one partition of a topic."""
 
 from __future__ import annotations
 
@@ -31,24 +31,25 @@ __all__ = ["KafkaChangelog"]
 class KafkaChangelog(LogHandle):
     """One partition of a changelog topic in Kafka.
 
-    After a commit its records are in all in-sync replicas. Only one process at a time may write:
-    unlike the lock of a directory, Kafka does not stop a second writer.
+    When a commit returns, its records are in all in-sync replicas. Only one process at a time may
+    write to the partition. You must ensure this, because Kafka does not stop a second writer.
 
     Parameters
     ----------
     servers : str
-        The bootstrap brokers: ``host:port``, separated by commas.
+        The bootstrap brokers as ``host:port``, separated by commas.
     topic : str
-        It must exist; `KafkaChangelogs` creates topics.
+        The name of an existing topic. `KafkaChangelogs` can create topics.
     partition : int
     settings : mapping of str to object, optional
-        By librdkafka's names: ``security.protocol``, ``compression.type``, …
+        Settings of the Kafka clients by librdkafka's names, such as ``security.protocol``.
     read_only : bool
-        Send nothing.
+        If True, the log can only be read.
     linger_bytes : int
-        The limit for keys, values and headers that wait for a commit; more are sent earlier.
+        The size in bytes of the queued keys, values and headers above which the log sends the
+        queued records before the commit.
     timeout_s : float
-        The time without an answer of the brokers after which an operation fails.
+        The time in seconds after which an operation fails if the brokers do not answer.
 
     Attributes
     ----------
@@ -61,11 +62,11 @@ class KafkaChangelog(LogHandle):
     EngineUnavailableError
         confluent-kafka is not installed.
     SpecError
-        A bad topic, partition or setting.
+        The topic, the partition or a setting is not valid.
     StateError
-        The topic or partition does not exist.
+        The topic or the partition does not exist.
     EngineLockedError
-        Another producer's transaction did not end in time.
+        A transaction of another producer did not end in time.
     EngineError
         The brokers cannot be reached, or reject a request.
     """
@@ -82,7 +83,7 @@ class KafkaChangelog(LogHandle):
         timeout_s: float = 30.0,
     ) -> None:
         if partition < 0:
-            raise SpecError(f"partition {partition} of {topic}; 0 or above is needed")
+            raise SpecError(f"the partition of {topic} must be 0 or above, not {partition}")
         self.topic = check_topic(topic)
         self.partition = partition
         self._cluster = Cluster(servers, settings, timeout_s)
@@ -96,7 +97,7 @@ class KafkaChangelog(LogHandle):
         try:
             if not read_only:
                 self._writer = PartitionWriter(self._cluster, topic, partition)
-            with interruptible():  # brokers may be unreachable
+            with interruptible():  # Ctrl-C must end the wait for brokers that cannot be reached.
                 self._check_topic()
                 if not read_only:
                     self._wait_for_transactions()
@@ -107,32 +108,35 @@ class KafkaChangelog(LogHandle):
 
     @property
     def start_offset(self) -> int:
-        """The first offset that may exist; earlier records have expired."""
+        """The lowest offset that may have a record; records at lower offsets have expired."""
         return self._offsets()[0]
 
     @property
     def high_watermark(self) -> int:
-        """The offset after the last record that a reader gets; the brokers are asked each time.
+        """The offset that follows the last record that a reader gets.
 
-        It is before the first record of an open transaction.
+        Each access sends a request to the brokers. The offset is at most that of the first record
+        of an open transaction.
         """
         return self._offsets()[1]
 
     def commit(self) -> int:
-        """Send the records that wait; returns the high watermark once all in-sync replicas ack.
+        """Send the queued records, and return the high watermark.
+
+        The call returns when all in-sync replicas have acknowledged the records.
 
         Raises
         ------
         UnsupportedError
-            A record has the timestamp 0, or a NUL in a header's key, which the library would
-            change. The records wait until `discard`.
+            A record has the timestamp 0, or a header whose key has a NUL. confluent-kafka cannot
+            send such a record unchanged. The records stay in the queue until `discard` is called.
         EngineLockedError
-            Another producer has taken over.
+            Another producer has taken over the partition.
         EngineError
-            The brokers did not acknowledge all records in time, or rejected them; the text has the
-            reason. The records still wait, and a later commit sends them in the same order. The
-            topic may then have some of them twice, which restores the same state. If the producer
-            cannot continue, the log is closed.
+            The brokers rejected records, or did not acknowledge all records in time; the message
+            has the reason. The records stay in the queue, and a later commit sends them again in
+            the same order. The topic may then have some records twice, but a restore has the same
+            result. If the producer cannot continue, the log is closed.
         """
         self._check_writer()
         with self._guard:
@@ -140,24 +144,29 @@ class KafkaChangelog(LogHandle):
         return self.high_watermark if end is None else end
 
     def read(self, from_offset: int | None = None) -> Iterator[RecordColumns]:
-        """Return the records from an offset (inclusive) up to the high watermark as of this call.
+        """Return the records from an offset (inclusive) up to the high watermark (exclusive).
+
+        The high watermark is that of the time of this call.
 
         Parameters
         ----------
         from_offset : int, optional
-            Default, and for an earlier offset: the start offset.
+            The first offset to read. The read begins at the start offset if this is None or lower
+            than the start offset.
 
         Yields
         ------
         RecordColumns
-            Each has records; compaction and transactions leave gaps between offsets.
+            Columns with at least one record. Compaction and transactions may leave gaps between
+            the offsets.
 
         Raises
         ------
         InconsistentStateError
-            The log ends before `from_offset`: it is another log. Or records have expired meanwhile.
+            The log ends before `from_offset`, so it is another log or has lost records. Or records
+            expired during the read.
         CorruptionError
-            Bytes do not fit their checksum.
+            The checksum of a batch is wrong.
         EngineError
             The brokers do not answer in time, or reject the request.
         """
@@ -167,7 +176,10 @@ class KafkaChangelog(LogHandle):
         return read_partition(self._cluster, self.topic, self.partition, begin, end)
 
     def close(self) -> None:
-        """Close the clients; records that wait are discarded. A second close does nothing."""
+        """Close the log and its Kafka clients. Queued records are discarded.
+
+        A second close does nothing.
+        """
         self._open = False
         self._close_clients()
 
@@ -181,7 +193,7 @@ class KafkaChangelog(LogHandle):
         return self._offsets_for(self._consumer)
 
     def _offsets_for(self, consumer: Consumer) -> tuple[int, int]:
-        """Return the first offset, and the offset after the last record that this consumer gets."""
+        """Return the start offset, and the offset after the last record that a consumer gets."""
         place = self._cluster.library.TopicPartition(self.topic, self.partition)
         found: tuple[int, int] = self._cluster.ask(
             consumer,
@@ -207,17 +219,25 @@ class KafkaChangelog(LogHandle):
         count = partitions_of(self._cluster, self._consumer, self.topic)
         if count is None:
             raise StateError(
-                f"no changelog topic {self.topic} at {self._cluster.servers}; KafkaChangelogs "
-                "creates it with partitions=, or check the name of the application"
+                f"there is no changelog topic {self.topic} at {self._cluster.servers}. Check the "
+                "application ID and the store's name, or create the topic: pass partitions= to "
+                "KafkaChangelogs"
             )
         if self.partition >= count:
             raise StateError(
-                f"no partition {self.partition} of {self.topic} at {self._cluster.servers}, which "
-                f"has {count}: a topic needs one for each task"
+                f"there is no partition {self.partition} of {self.topic} at "
+                f"{self._cluster.servers}: the topic has {count} partitions, but needs one for "
+                "each task. Check the partition and the topic"
             )
 
     def _wait_for_transactions(self) -> None:
-        """Wait for the end of all transactions of other producers."""
+        """Wait until all transactions of other producers have ended.
+
+        Raises
+        ------
+        EngineLockedError
+            A transaction did not end in time.
+        """
         everything = self._cluster.consumer(isolation="read_uncommitted")
         try:
             end = self._offsets_for(everything)[1]

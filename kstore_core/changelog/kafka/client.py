@@ -1,4 +1,4 @@
-"""A Kafka cluster: its confluent-kafka clients, and requests with a deadline."""
+"""The confluent-kafka clients of a Kafka cluster, and requests to it with a deadline."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _Client = TypeVar("_Client")
 _Answer = TypeVar("_Answer")
 
 _log = logging.getLogger("kstore_core.kafka")
-_log.addHandler(logging.NullHandler())  # the errors contain all that matters
+# The exceptions that kstore raises have all details, so librdkafka's own messages are not shown.
+_log.addHandler(logging.NullHandler())
 
 _PRODUCER = {"acks": "all", "enable.idempotence": True}
 _CONSUMER = {
@@ -37,38 +38,38 @@ _CONSUMER = {
 _OURS = frozenset({*_PRODUCER, *_CONSUMER, "isolation.level", "bootstrap.servers"})
 _OURS |= {"request.required.acks", "transactional.id", "message.timeout.ms", "delivery.timeout.ms"}
 _OURS |= {"error_cb", "logger", "on_delivery", "delivery.report.only.error"}
-"""The settings that a changelog makes itself: its guarantees depend on them."""
+"""The settings that a caller cannot set, because a changelog's guarantees depend on them."""
 
 _PASSING = UNREACHABLE | {"_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_OR_PART"}
 _PASSING |= {"NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE"}
-"""Transient errors: no broker is reachable, or a topic was just created or moved."""
+"""The transient errors: no broker can be reached, or a topic was just created or moved."""
 
 
 class Cluster:
-    """The brokers of one changelog, and their clients.
+    """The brokers of a changelog, and the clients that are connected to them.
 
     Parameters
     ----------
     servers : str
-        ``host:port``, one or more with commas between.
+        The bootstrap brokers as ``host:port``, separated by commas.
     settings : mapping of str to object, optional
-        More settings, by librdkafka's names.
+        More settings of the clients, by librdkafka's names.
     timeout_s : float
-        The time without an answer after which an operation fails.
+        The time in seconds after which an operation fails if the brokers do not answer.
 
     Attributes
     ----------
     library : module
-        confluent_kafka
+        The module confluent_kafka.
     trouble : KafkaError or None
-        The last error that a client reported. It says more than a timeout does.
+        The last error that a client reported. It explains why an operation then times out.
 
     Raises
     ------
     EngineUnavailableError
         confluent-kafka is not installed.
     SpecError
-        `settings` has a setting that a changelog makes itself.
+        `settings` has a setting that only kstore may set, or `timeout_s` is not positive.
     """
 
     def __init__(
@@ -81,10 +82,11 @@ class Cluster:
         taken = sorted(_OURS & (settings or {}).keys())
         if taken:
             raise SpecError(
-                f"a changelog sets {', '.join(taken)} itself; remove it from the settings"
+                f"the settings must not contain {', '.join(taken)}, because a changelog sets this "
+                "itself; remove it from the settings"
             )
         if timeout_s <= 0:
-            raise SpecError(f"timeout_s={timeout_s}; more than 0 is needed")
+            raise SpecError(f"timeout_s must be more than 0, not {timeout_s}")
         socket_ms = max(2000, min(60_000, int(timeout_s * 1000)))
         self._settings = {
             "client.id": "kstore",
@@ -101,12 +103,13 @@ class Cluster:
         return f"<Cluster {self.servers}>"
 
     def consumer(self, *, isolation: str = "read_committed") -> Consumer:
-        """Return a consumer without a group, for partitions and offsets that are assigned."""
+        """Return a consumer that joins no group. The caller assigns partitions and offsets."""
         defaults = {
-            "group.id": "kstore",  # the library requires one; it is never joined
+            "group.id": "kstore",  # The library requires a group, but the consumer never joins it.
             "check.crcs": True,
             "fetch.wait.max.ms": 100,
-            # By default it waits a second when its queue is full: a third of the rate.
+            # With the default, the consumer waits a second when its queue is full, and reads only a
+            # third as fast.
             "fetch.queue.backoff.ms": 1,
             "queued.max.messages.kbytes": 32 * 1024,
         }
@@ -116,8 +119,8 @@ class Cluster:
         )
 
     def producer(self) -> Producer:
-        """Return an idempotent producer; an acknowledged record is in all in-sync replicas."""
-        defaults = {"message.max.bytes": 1_000_000_000}  # topics have the limit for records
+        """Return an idempotent producer. All in-sync replicas have a record when it is acked."""
+        defaults = {"message.max.bytes": 1_000_000_000}  # The topic's own limit applies instead.
         kind: type[Producer] = self.library.Producer
         timeout_ms = int(self.timeout_s * 1000)
         return self._made(
@@ -125,13 +128,16 @@ class Cluster:
         )
 
     def admin(self) -> AdminClient:
-        """Return a client that creates and describes topics."""
+        """Return a client that can create and describe topics."""
         from confluent_kafka.admin import AdminClient
 
         return self._made(AdminClient, self._settings)
 
     def close(self, client: Any) -> None:
-        """Close a client, unless a fork inherited it; unsent records are dropped."""
+        """Close a client, and drop its unsent records.
+
+        In a forked child, this does nothing for clients of the parent.
+        """
         if _open.pop(id(client), None) is None:
             return
         if isinstance(client, self.library.Producer):
@@ -140,19 +146,21 @@ class Cluster:
             client.close()
 
     def ask(self, client: Any, question: Callable[[float], _Answer], doing: str) -> _Answer:
-        """Repeat a request until the brokers answer or the time is over.
+        """Repeat a request until the brokers answer or `timeout_s` has passed.
 
         Parameters
         ----------
+        client : Consumer, Producer or AdminClient
+            The client that sends the request.
         question : callable
-            Called with its longest duration, s.
+            A function that sends the request once. Its argument is the time limit in seconds.
         doing : str
-            The begin of the error's text.
+            The beginning of the error message.
 
         Raises
         ------
         KStoreError
-            See `error`.
+            The request failed; see `error`.
         """
         deadline = time.monotonic() + self.timeout_s
         self.trouble = None
@@ -160,30 +168,30 @@ class Cluster:
             try:
                 return question(max(0.01, min(1.0, deadline - time.monotonic())))
             except self.library.KafkaException as caught:
-                client.poll(0)  # reports its errors to error_cb
+                client.poll(0)  # This passes the client's errors to error_cb.
                 error = caught.args[0]
                 if self.is_refused or not self.passes(error) or time.monotonic() >= deadline:
                     raise self.error(error, doing) from caught
                 time.sleep(0.02)
 
     def passes(self, error: KafkaError) -> bool:
-        """Return True if an error is transient, so that a retry may succeed."""
+        """Return True if an error is transient, which means that a retry may succeed."""
         return error.name() in _PASSING or error.retriable()
 
     @property
     def is_refused(self) -> bool:
-        """True if the brokers reject this client, so that a retry fails too."""
+        """True if the brokers reject this client, which means that a retry fails too."""
         return self.trouble is not None and self.trouble.name() in REFUSED
 
     def error(self, error: KafkaError | None, doing: str) -> KStoreError:
-        """Return the kstore error for one of Kafka's: what failed, where, why, and what to do.
+        """Return the kstore error for an error of Kafka.
 
         Parameters
         ----------
         error : KafkaError or None
-            None for a timeout.
+            The error that the library reported; None if there was no answer in time.
         doing : str
-            The begin of the text.
+            The beginning of the error message.
         """
         if self.trouble is not None and (
             self.is_refused or error is None or error.name() in _PASSING
@@ -195,7 +203,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def explained(self, doing: str) -> Iterator[None]:
-        """Translate Kafka's errors into kstore errors, by `error`."""
+        """Translate Kafka's errors in the ``with`` block into kstore errors; see `error`."""
         try:
             yield
         except self.library.KafkaException as caught:
@@ -206,18 +214,21 @@ class Cluster:
             self.trouble = error
 
     def _made(self, kind: Callable[[dict[str, Any]], _Client], settings: dict[str, Any]) -> _Client:
-        with self.explained("no client for Kafka"):
+        with self.explained("the Kafka client cannot be created"):
             client = kind(settings)
         _open[id(client)] = client
         return client
 
 
 _open: dict[int, Any] = {}
-"""The open clients, which have threads, by id."""
+"""The open clients of this process, by Python ``id``. Each client has threads."""
 
 
 def _leak_inherited() -> None:
-    """In a fork, never free the clients: that would wait for threads that only the parent has."""
+    """Prevent a forked child from freeing the parent's clients.
+
+    Freeing a client would wait for threads that exist only in the parent.
+    """
     for client in _open.values():
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
     _open.clear()
@@ -231,6 +242,7 @@ def _load() -> ModuleType:
         import confluent_kafka
     except ImportError as error:
         raise EngineUnavailableError(
-            "topics of Kafka need confluent-kafka, which is not installed: " + install("kafka")
+            "a changelog in Kafka needs confluent-kafka, which is not installed: "
+            + install("kafka")
         ) from error
     return confluent_kafka

@@ -1,4 +1,4 @@
-"""The changelogs of an application in Kafka: a topic for each store, a partition for each task."""
+"""An application's changelogs in Kafka, with a topic per store and a partition per task."""
 
 from __future__ import annotations
 
@@ -19,28 +19,30 @@ __all__ = ["KafkaChangelogs"]
 
 
 class KafkaChangelogs:
-    """Changelogs in Kafka; topics are created as Kafka Streams does.
+    """The changelogs of an application in Kafka. New topics get the settings of Kafka Streams.
 
     Parameters
     ----------
     servers : str
-        The bootstrap brokers: ``host:port``, separated by commas.
+        The bootstrap brokers as ``host:port``, separated by commas.
     application_id : str, optional
-        Default: the name of the directory that the state directory is in, as in Kafka Streams'
-        ``<state.dir>/<application.id>/0_3``.
+        The application ID in the names of the topics. Default: the name of the directory that
+        contains the state directory, as in Kafka Streams' ``<state.dir>/<application.id>/0_3``.
     partition : int, optional
-        Default: the last number in the state directory's name, 3 for ``0_3``.
+        The partition of the changelogs. Default: the last number in the state directory's name,
+        which is 3 for ``0_3``.
     partitions : int, optional
-        The number of partitions of a topic: that of the tasks. Default: topics must exist.
+        The number of partitions of each topic, which is the number of tasks. If it is given,
+        missing topics are created. If it is not given, the topics must exist.
     replication_factor : int
-        For new topics; -1 is the brokers' default.
+        The replication factor of new topics; the brokers' default if -1.
     settings : mapping of str to object, optional
-        Settings of the clients, by librdkafka's names.
+        Settings of the Kafka clients, by librdkafka's names.
     check_settings : bool
-        Refuse a topic whose settings would lose records that a restore needs. The check needs the
-        right DescribeConfigs.
+        If True, raise an error for a topic whose settings would lose records that a restore needs.
+        The user of the client then needs the right DescribeConfigs.
     timeout_s : float
-        The time without an answer of the brokers after which an operation fails.
+        The time in seconds after which an operation fails if the brokers do not answer.
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class KafkaChangelogs:
         timeout_s: float = 30.0,
     ) -> None:
         if partitions is not None and partitions < 1:
-            raise SpecError(f"partitions is {partitions}; 1 or more is needed")
+            raise SpecError(f"partitions must be 1 or more, not {partitions}")
         self.servers = servers
         self.application_id = application_id
         self.partition = partition
@@ -72,21 +74,25 @@ class KafkaChangelogs:
     def changelog_of(
         self, spec: StoreSpec, task: Path, durability: Durability = "process"
     ) -> KafkaChangelog:
-        """Open a store's changelog; a missing topic is created.
+        """Open the changelog of a store. If `partitions` is given, a missing topic is created.
 
         Parameters
         ----------
+        spec : StoreSpec
+        task : Path
+            The path of the state directory.
         durability : {"process", "power", "changelog"}
-            Has no effect: the topic's replicas decide which failures a commit survives.
+            Ignored, because the topic's replicas decide which failures a commit survives.
 
         Raises
         ------
         SpecError
-            The partition is unknown: none is given, and the state directory's name has none. Or
-            Kafka does not allow the topic's name. Or the topic is missing and `partitions` is not
-            given. Or it has another number of partitions, or settings that lose needed records.
+            No partition is given and the state directory's name contains none; or Kafka does not
+            allow the topic's name; or the topic is missing and `partitions` is not given; or the
+            topic does not have `partitions` partitions; or its settings would lose records that a
+            restore needs.
         StateError, EngineLockedError, EngineError, EngineUnavailableError
-            See `KafkaChangelog`.
+            The changelog cannot be opened; see `KafkaChangelog`.
         """
         topic = changelog_topic(self.application_id or task.parent.name, spec.name)
         partition = partition_for(task, self.partition, f"KafkaChangelogs({self.servers!r}")
@@ -113,8 +119,8 @@ class KafkaChangelogs:
             cluster.close(consumer)
         if self.partitions not in (None, count):
             raise SpecError(
-                f"the topic {topic} at {self.servers} has {count} partitions, not "
-                f"{self.partitions}: its application has that many tasks. Pass "
+                f"the topic {topic} at {self.servers} has {count} partitions, so its application "
+                f"has {count} tasks, but partitions is {self.partitions}. Pass "
                 f"partitions={count}, or another application_id"
             )
         if self.check_settings:

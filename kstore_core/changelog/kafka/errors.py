@@ -1,4 +1,4 @@
-"""Translate errors of confluent-kafka, by their names, into kstore errors."""
+"""The translation of confluent-kafka's errors, by their names, into kstore errors."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kstore_core.errors import (
 __all__ = ["REFUSED", "UNREACHABLE", "meaning"]
 
 REFUSED = frozenset({"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL"})
-"""Errors of rejected clients: a retry fails too."""
+"""The errors that mean that the brokers reject this client, so that a retry fails too."""
 
 UNREACHABLE = frozenset(
     {"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_MSG_TIMED_OUT", "_RESOLVE"}
 )
-"""Errors that end when a broker is reachable again."""
+"""The errors that end when a broker can be reached again."""
 
 _Meaning = tuple[type[KStoreError], str]
 
@@ -28,24 +28,24 @@ _NO_TOPIC: _Meaning = (StateError, "there is no such topic or partition; create 
 _FENCED: _Meaning = (EngineLockedError, "another producer has taken over; stop one of them")
 _LOST: _Meaning = (
     EngineError,
-    "the producer cannot continue, and its log was closed; open the state again",
+    "the producer cannot continue, so the changelog was closed; open the state again",
 )
-_DAMAGED: _Meaning = (CorruptionError, "these bytes are damaged; check the brokers' disks")
+_DAMAGED: _Meaning = (CorruptionError, "the bytes are damaged; check the brokers' disks")
 _REPLICAS: _Meaning = (
     EngineError,
-    "fewer replicas are in sync than min.insync.replicas asks for; bring brokers back",
+    "fewer replicas are in sync than min.insync.replicas requires; restart the missing brokers",
 )
 _TOO_LARGE: _Meaning = (
     EngineError,
-    "a record is larger than the topic takes; raise its max.message.bytes and commit again",
+    "a record is larger than the topic allows; raise its max.message.bytes and commit again",
 )
 _TOO_FAR: _Meaning = (
     EngineError,
-    "a record's time is too far ahead; raise the topic's message.timestamp.after.max.ms and commit",
+    "a record's timestamp is in the future; raise the topic's message.timestamp.after.max.ms",
 )
 _EXPIRED: _Meaning = (
     InconsistentStateError,
-    "the requested records have expired; move the store's directory away, and restore the rest",
+    "the requested records have expired; move the store's directory away, and restore it anew",
 )
 
 _MEANINGS: dict[str, _Meaning] = {
@@ -77,11 +77,11 @@ def meaning(name: str, where: str, timeout_s: float) -> KStoreError:
     Parameters
     ----------
     name : str
-        Its name in librdkafka.
+        The error's name in librdkafka.
     where : str
-        The action, its place, and the text of the brokers or the library.
+        The beginning of the message: the failed action, the brokers, and the text of the error.
     timeout_s : float
-        The time that passed without an answer.
+        The time in seconds that passed without an answer.
     """
     if name in REFUSED:
         return EngineError(
@@ -90,13 +90,14 @@ def meaning(name: str, where: str, timeout_s: float) -> KStoreError:
         )
     if name.endswith("_AUTHORIZATION_FAILED"):
         return EngineError(
-            f"{where}: this user lacks a right; grant it (Describe and Read to restore, Write to "
-            "log, Create for new topics, DescribeConfigs to check them)"
+            f"{where}: the client's user lacks a right. A restore needs Describe and Read, a write "
+            "to the log also Write, a new topic Create, and the check of settings DescribeConfigs. "
+            "Grant the missing right"
         )
     if name in UNREACHABLE:
         return EngineError(
-            f"{where}: no answer within {timeout_s:g} s; check that the brokers run, and can be "
-            "reached by the names that they advertise"
+            f"{where}: no answer within {timeout_s:g} s; check that the brokers run, and that this "
+            "machine can reach them under the names that they advertise"
         )
     kind, advice = _MEANINGS.get(name, (EngineError, ""))
     return kind(f"{where}: {advice}" if advice else where)

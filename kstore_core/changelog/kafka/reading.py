@@ -1,4 +1,4 @@
-"""Read the records of a Kafka partition as columns."""
+"""Reading the records of a Kafka partition as columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from kstore_core.codec import RecordColumns
 __all__ = ["read_partition"]
 
 _AT_ONCE = 1000
-"""Messages taken from the library's queue at a time: more do not fit into the CPU's cache."""
+"""The number of messages that are taken from the library's queue at a time.
+
+More messages would not fit into the CPU's cache.
+"""
 
 
 def read_partition(
@@ -25,7 +28,7 @@ def read_partition(
     InconsistentStateError
         Records in this range have expired.
     CorruptionError
-        Bytes do not fit their checksum.
+        The checksum of a batch is wrong.
     EngineError
         The brokers do not answer in time, or reject the request.
     """
@@ -36,7 +39,8 @@ def read_partition(
         consumer.assign([cluster.library.TopicPartition(topic, partition, from_offset)])
         next_offset, moved_at = from_offset, time.monotonic()
         while next_offset < end:
-            # Without a wait it returns at most the content of its queue, which is limited in bytes.
+            # A call that does not wait returns at most the content of the consumer's queue, which
+            # has a limit in bytes.
             messages = consumer.consume(_AT_ONCE, 0) or consumer.consume(1, 0.1)
             columns, reached = _columns(cluster, messages, doing, end)
             if reached > next_offset:
@@ -44,7 +48,8 @@ def read_partition(
             elif cluster.is_refused or time.monotonic() > moved_at + cluster.timeout_s:
                 raise cluster.error(None, doing)
             if len(columns):
-                yield columns.packed()  # or a restore has three objects per record in memory
+                # Columns that are not packed would need three Python objects per record.
+                yield columns.packed()
                 moved_at = time.monotonic()
     finally:
         cluster.close(consumer)
@@ -65,7 +70,7 @@ def _columns(
             append(offset, timestamp, message.key(), message.value(), message.headers())
             reached = offset + 1
         elif error.name() == "_PARTITION_EOF":
-            reached = offset  # after control records, which are not delivered
+            reached = offset  # The offset is after control records, which are not delivered.
         elif cluster.passes(error):
             cluster.trouble = error
         else:

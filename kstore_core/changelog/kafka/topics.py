@@ -1,4 +1,4 @@
-"""Changelog topics in Kafka: list, create and check them."""
+"""Functions that list, create and check changelog topics in Kafka."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["check_settings", "create_topic", "partitions_of", "topics"]
 
 
 def topics(cluster: Cluster, consumer: Consumer) -> dict[str, int]:
-    """Return the visible topics, and their numbers of partitions."""
+    """Return the number of partitions of each topic that the user of the client may describe."""
     found = cluster.ask(
         consumer,
         lambda timeout: consumer.list_topics(timeout=timeout),
@@ -26,7 +26,7 @@ def topics(cluster: Cluster, consumer: Consumer) -> dict[str, int]:
 
 
 def partitions_of(cluster: Cluster, consumer: Consumer, topic: str) -> int | None:
-    """Return the number of a topic's partitions; None if the topic does not exist.
+    """Return the number of a topic's partitions, or None if the topic does not exist.
 
     Raises
     ------
@@ -52,12 +52,12 @@ def create_topic(
     replication_factor: int,
     settings: Mapping[str, str],
 ) -> int:
-    """Create a topic, unless it exists, and wait until the brokers list it.
+    """Create a topic if it does not exist, and wait until the brokers list the topic.
 
     Returns
     -------
     int
-        Its number of partitions.
+        The topic's number of partitions.
 
     Raises
     ------
@@ -79,20 +79,20 @@ def create_topic(
     while (count := partitions_of(cluster, consumer, topic)) is None:
         if time.monotonic() > deadline:
             raise EngineError(
-                f"{topic} at {cluster.servers} was created, but the brokers do not list it yet; "
-                "try again"
+                f"the topic {topic} at {cluster.servers} was created, but the brokers do not list "
+                "it yet; try again"
             )
         time.sleep(0.05)
     return count
 
 
 def check_settings(cluster: Cluster, topic: str, wanted: Mapping[str, str]) -> None:
-    """Refuse a topic whose settings would lose records that a restore needs.
+    """Raise an error if a topic's settings would lose records that a restore needs.
 
     Raises
     ------
     SpecError
-        The topic would lose records; the text names the settings.
+        The topic would lose records; the message names the settings.
     EngineError
         The brokers reject the request.
     """
@@ -117,7 +117,10 @@ def check_settings(cluster: Cluster, topic: str, wanted: Mapping[str, str]) -> N
 
 
 def _better(wanted: Mapping[str, str], actual: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that must change, with their new values; longer retentions may stay."""
+    """Return the settings that must change, with their new values.
+
+    A retention that is longer than needed does not have to change.
+    """
     better: dict[str, str] = {}
     policy, present = _policies(wanted["cleanup.policy"]), _policies(actual["cleanup.policy"])
     if ("compact" in policy) != ("compact" in present) or "delete" in present - policy:
@@ -138,11 +141,12 @@ def _policies(setting: str) -> set[str]:
 
 
 def _answer(cluster: Cluster, question: Callable[..., Any]) -> Any:
-    """Return the answer to a request of an admin client, in time.
+    """Send a request with a new admin client, and return the answer.
 
     Raises
     ------
     KafkaException
+        The request failed, or the brokers did not answer in time.
     """
     admin = cluster.admin()
     try:

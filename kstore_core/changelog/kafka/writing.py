@@ -1,4 +1,4 @@
-"""Send columns of records to a Kafka partition."""
+"""Sending columns of records to a Kafka partition."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ if TYPE_CHECKING:
 __all__ = ["PartitionWriter"]
 
 _FOLLOWING = frozenset({"_MSG_TIMED_OUT", "_PURGE_QUEUE", "_PURGE_INFLIGHT", "_FATAL"})
-"""The errors of records that fail because another record failed."""
+"""The errors that the library reports for a record because another record failed."""
 
 
 class PartitionWriter:
-    """Sends records in order and waits until all in-sync replicas have them.
+    """A writer that sends records in order and waits until all in-sync replicas have them.
 
-    The producer stays in use after a failure: by the epoch in its batches, brokers reject late
-    batches of the failed send, which would otherwise follow newer records.
+    After a failed send, the writer keeps its producer. The producer's batches contain an epoch, by
+    which brokers reject late batches of the failed send. Without this, late batches could follow
+    newer records.
 
     Attributes
     ----------
     lost : bool
-        True if the producer cannot continue; the brokers may or may not have its records.
+        True if the producer cannot continue. The brokers may have some of its last records.
     """
 
     def __init__(self, cluster: Cluster, topic: str, partition: int) -> None:
@@ -38,24 +39,26 @@ class PartitionWriter:
         self._topic = topic
         self._partition = partition
         self._doing = f"the changelog {topic}-{partition} was not written"
-        self._producer = cluster.producer()  # needs half a second before it can send
+        # A new producer needs half a second before it can send, so one producer is reused.
+        self._producer = cluster.producer()
         self.lost = False
 
     def send(self, records: RecordColumns) -> int | None:
-        """Send records; returns the offset after the last one, or None if it is unknown.
+        """Send records, and return the offset after the last record, or None if it is unknown.
 
         Raises
         ------
         UnsupportedError
-            The library would change a record.
+            confluent-kafka cannot send a record unchanged.
         EngineError
-            Some records are not acknowledged. The brokers may have some of them, so all must be
-            sent again. That is harmless, because their order is the same.
+            Some records were not acknowledged. The brokers may have some of the records, so the
+            caller must send all of them again, in the same order.
         """
         if 0 in records.timestamps:
             raise UnsupportedError(
                 f"{self._doing}: a record has the timestamp 0 (1970-01-01T00:00:00Z), which "
-                "confluent-kafka replaces by the current time. Use another one, or a log in files"
+                "confluent-kafka replaces with the current time. Use another timestamp, or a "
+                "changelog in files"
             )
         self._cluster.trouble = None
         outcomes: _Outcomes = {}
@@ -63,7 +66,8 @@ class PartitionWriter:
             with self._cluster.explained(self._doing):
                 self._produce(records, outcomes)
         finally:
-            # A record that is not acknowledged in time is reported as failed, so this call ends.
+            # The library reports a record that is not acknowledged in time as failed, so flush
+            # returns.
             if self._producer.flush(self._cluster.timeout_s + 5):
                 self._producer.purge()
                 self._producer.flush(5)
@@ -80,7 +84,8 @@ class PartitionWriter:
     def _produce(self, records: RecordColumns, outcomes: _Outcomes) -> None:
         producer = self._producer
         produce, topic, partition = producer.produce, self._topic, self._partition
-        # Called with (error or None, message): keeps the last message of each outcome.
+        # The library calls this with (error or None, message), so the dict has the last message of
+        # each outcome.
         on_delivery = outcomes.__setitem__
         for record in records:
             headers = self._pairs(record.headers) if record.headers else None
@@ -97,7 +102,7 @@ class PartitionWriter:
                     )
                     break
                 except BufferError:
-                    producer.poll(0.1)  # the library's queue is full
+                    producer.poll(0.1)  # The library's queue is full.
                     if outcomes.keys() - {None}:
                         return
 
@@ -105,13 +110,13 @@ class PartitionWriter:
         pairs: list[tuple[str, str | bytes | None]] = [(key, value) for key, value in headers]
         if any("\0" in key for key, _ in pairs):
             raise UnsupportedError(
-                f"{self._doing}: a header's key contains a NUL, at which confluent-kafka cuts it "
-                "off. Use another key, or a log in files"
+                f"{self._doing}: a header's key contains a NUL, and confluent-kafka would drop the "
+                "NUL and the characters after it. Use another key, or a changelog in files"
             )
         return pairs
 
     def _failure(self, failures: list[KafkaError]) -> KStoreError:
-        """Return the error of the most informative failure."""
+        """Return the kstore error for the failure that caused the others."""
         self.lost = any(error.fatal() or error.name() == "_FATAL" for error in failures)
         causes = [error for error in failures if error.name() not in _FOLLOWING]
         return self._cluster.error((causes or failures)[0], self._doing)

@@ -221,5 +221,5 @@ def _kind(store: dict[str, Any]) -> str:
         return "a plain key-value store or a versioned store; to read it, pass --shape"
     kind = f"{in_words(store['shape'])}, {store['format']}"
     if store["known_from"] == "namespaces":
-        kind += " (by its namespaces; no spec is stored)"
+        kind += " (according to its namespaces; no spec is stored)"
     return kind

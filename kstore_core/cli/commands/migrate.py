@@ -69,8 +69,8 @@ def migrate(
     """Rewrite STORE in another format or engine, and replace the old store.
 
     The new store is first written to a folder of PATH and compared with the old store row by row.
-    Then it takes the name of the old store. The files of the old store are moved to another folder
-    of PATH, until --drop-old deletes them. If the command is interrupted, run it again. No other
+    Then the old store is moved to another folder of PATH, and the new store takes its place. The
+    option --drop-old deletes the old store. If the command is interrupted, run it again. No other
     process, such as Kafka Streams, may have the directory open for writing.
     """
     refuse_shards(path)
@@ -116,7 +116,7 @@ def _given(
     *,
     every_store: bool,
 ) -> dict[str, Any]:
-    """Return the arguments of the migration that describe the stores: their specs and targets."""
+    """Return the arguments of the migration that depend on the stored specs and on the options."""
     into = options if from_log is None else {**options, **dict.fromkeys(_OF_HISTORY)}
     with open_to_read(path, None) as state:
         specs: list[StoreSpec] = []
@@ -127,7 +127,7 @@ def _given(
                 if from_log is not None:
                     into = {**into, "shape": into["shape"] or "key-value"}
                 spec = describe(view, **into).spec
-                specs.append(replace(spec, indexed=False))  # the migration looks for an index
+                specs.append(replace(spec, indexed=False))  # the migration finds out about an index
             elif name == store:
                 describe(view, **into)  # refuses options that contradict the spec
         stored = read_overview(state, store).record.spec

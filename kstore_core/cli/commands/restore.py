@@ -209,8 +209,8 @@ def _known(view: Overview, options: dict[str, Any]) -> StoreSpec:
     Raises
     ------
     SpecError
-        There is no stored spec and the options do not describe the store, there is a stored spec
-        and an option describes the store, or the rows do not fit the spec.
+        The store has no stored spec, and the options do not describe it. Or the store has a stored
+        spec, and an option describes it. Or the rows do not fit the spec.
     """
     store, stored = view.name, view.record.spec
     given = [name for name, value in options.items() if value]

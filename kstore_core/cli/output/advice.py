@@ -74,7 +74,11 @@ class Running:
         return found[0] if text is None else shlex.quote(text)
 
     def _is_another(self, name: str, arguments: list[str]) -> bool:
-        """Return True if an advised command of the same name has other arguments or options."""
+        """Return True if an advised command of the same name differs from the running command.
+
+        It differs if it has an option that was not given. A command that writes also differs if it
+        has another path or store.
+        """
         if any(one.startswith("--") and one not in self.options for one in arguments):
             return True
         places = [one for one in arguments if not one.startswith("-")][:2]

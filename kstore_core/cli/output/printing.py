@@ -40,11 +40,11 @@ def print_fields(fields: Sequence[tuple[str, str]], *, indent: int = 0) -> None:
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows in aligned columns with titles, and begin before all rows have been read.
+    """Print rows in aligned columns under titles.
 
-    The first rows determine the width of each column. A longer cell in a later row shifts only the
-    rest of its row. If the terminal is too narrow for the first rows, each row is printed as
-    fields, one field per line, so that no cell is cut.
+    The first rows determine the width of each column, so they are printed before all rows have been
+    read. A longer cell in a later row shifts only the rest of its row. If the terminal is too
+    narrow for the first rows, each row is printed as fields, one field per line.
     """
     rest: Iterator[Sequence[str]] = iter(rows)
     measured = list(islice(rest, _MEASURED))

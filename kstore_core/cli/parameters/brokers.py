@@ -87,15 +87,15 @@ def open_topic(
     """Open the changelog of a store for reading; the caller must close it.
 
     If no topic is given, the topic is ``<application>-<store>-changelog``, where the application is
-    the name of the directory above the state directory. If this topic does not exist, it is the
-    only topic that is named like a changelog of the store. The name of the state directory gives
-    the partition; if it does not, the topic must have a single partition.
+    the name of the directory above the state directory. If this topic does not exist, there must be
+    a single topic that has the name of a changelog of the store. The name of the state directory
+    gives the partition. If it does not, the topic must have a single partition.
 
     Raises
     ------
     NotFoundError
-        There is no such topic, there are several, or the topic may belong to another store. Or the
-        partition is unknown.
+        The topic does not exist, there are several such topics, the topic may belong to another
+        store, or the partition is unknown.
     KStoreError
         The brokers cannot be reached, or refuse the request.
     """

@@ -102,6 +102,7 @@ def refuse_shards(path: Path) -> None:
     Raises
     ------
     SpecError
+        The path, or a directory above it, is the root of such a store.
     """
     for place in (path, *path.resolve().parents):
         if is_root(place):

@@ -184,22 +184,25 @@ def _migrations(root: Path) -> Iterator[Finding]:
 
 
 def disk(root: Path) -> Iterator[Finding]:
-    """Report a nearly full disk of the state directory, or of the readers' temporary copies."""
+    """Report if the disk of the state directory or of the temporary directory is nearly full.
+
+    Readers copy files to the temporary directory.
+    """
     temporary = Path(tempfile.gettempdir())
     for directory, use in {root: "the stores", temporary: "the copies of readers"}.items():
         usage = shutil.disk_usage(directory)
         if usage.free < min(usage.total * _LEAST_FREE_SHARE, _LEAST_FREE_BYTES):
             mib = usage.free // (1 << 20)
             why = (
-                f"the disk of {directory}, which has {use}, has only {mib} MiB free of "
-                f"{usage.total // (1 << 20)} MiB"
+                f"the disk of {directory} has only {mib} MiB free of "
+                f"{usage.total // (1 << 20)} MiB; the directory has {use}"
             )
             remedy = "free some space; on a full disk a commit raises StorageFullError"
             yield at("finding", "disk", why, remedy)
 
 
 def permissions(root: Path) -> Iterator[Finding]:
-    """Report the directories that this user cannot read or cannot write."""
+    """Report the directories that the user of this process may not read or may not write."""
     if os.statvfs(root).f_flag & os.ST_RDONLY:
         why = f"{root} is mounted read-only"
         yield at("finding", "permissions", why, "mount it read-write before a writer opens it")

@@ -73,9 +73,9 @@ def examine(
     """
     root = Path(path).resolve()
     if not root.is_dir():
-        raise StateError(f"no state directory at {root}")
+        raise StateError(f"there is no state directory at {root}")
     if changelog is not None and not Path(changelog).is_dir():
-        raise StateError(f"no directory of changelogs at {changelog}")
+        raise StateError(f"there is no directory of changelogs at {changelog}")
     found = Verified()
     for look in (locks, leftovers, disk, permissions):
         found.findings += look(root)
@@ -109,7 +109,7 @@ def _stores(engine: Engine, root: Path, logs: Path | None) -> Iterator[Finding]:
     """Check the files of the stores, then their metadata, then their changelogs."""
     in_segments = engine.parents(root)
     stores = sorted(filter(is_name, {*engine.stores(root), *in_segments}))
-    lost = sorted(_without_database(engine, root) - {*stores})
+    lost = sorted(_store_folders(engine, root) - {*stores})
     for store in lost:
         why = "the directory of the store has files, but they are not a database"
         yield at("corrupt", "files", why, _quarantine_command(root, store), store)
@@ -147,8 +147,8 @@ def _files(engine: Engine, root: Path, store: str, segment: str | None) -> Itera
             yield at("corrupt", "files", str(error), aside, *place)
 
 
-def _without_database(engine: Engine, root: Path) -> set[str]:
-    """Return the names of all store directories that are not empty, with or without a database."""
+def _store_folders(engine: Engine, root: Path) -> set[str]:
+    """Return the names of all store directories that are not empty, even without a database."""
     folder = root / engine.name
     if not folder.is_dir():
         return set()

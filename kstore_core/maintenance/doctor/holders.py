@@ -86,6 +86,7 @@ def below(root: Path) -> Iterator[Path]:
 
     A writer may delete a file or directory before the caller uses its path.
     """
-    for folder, directories, files in os.walk(root):  # os.walk skips deleted directories, not rglob
+    # Unlike Path.rglob, os.walk skips a directory that a writer has just deleted.
+    for folder, directories, files in os.walk(root):
         for name in (*directories, *files):
             yield Path(folder, name)

@@ -54,8 +54,8 @@ def set_aside(
 ) -> SetAside:
     """Move the files of a store into a new state directory, ``<path>/<store>.set-aside-<n>/``.
 
-    The files are renamed, not copied. Afterwards the old directory lacks the store, and a restore
-    can make it there again.
+    The files are renamed, not copied. Afterwards the state directory ``path`` does not have the
+    store, so the store can be restored there.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ def in_stores(root: Path, surveyed: Mapping[str, Survey]) -> Iterator[Finding]:
 def differing_offsets(
     root: Path, offsets: Mapping[str, Mapping[Partition, int]]
 ) -> Iterator[Finding]:
-    """Report stores that have lower offsets than other stores, or none at all."""
+    """Report stores that have lower offsets than other stores, and stores without offsets."""
     known = {partition for found in offsets.values() for partition in found}
     for topic, partition in sorted(known):
         reached = {

@@ -1,4 +1,7 @@
-"""The upgrade of all rows of a store that still have an older format; see docs/upgrade.md."""
+"""The upgrade of a store, which converts all rows that still have an older format.
+
+See docs/upgrade.md.
+"""
 
 from kstore_core.maintenance.finish_upgrade.finishing import (
     Progress,

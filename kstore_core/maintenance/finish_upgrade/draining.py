@@ -1,4 +1,4 @@
-"""The conversion of all rows of one database that have older formats to a newer format.
+"""The conversion of a database's rows from older formats to a newer format.
 
 The functions read the namespaces directly, not through tables. Each batch is one atomic write: it
 writes the converted rows to the newer format's namespace and deletes the old rows.
@@ -85,8 +85,9 @@ def drain(
 def _next_step(database: Database, target: ValueFormat) -> tuple[ValueFormat, ValueFormat] | None:
     """Return the oldest format that still has rows, and the format to which they are converted.
 
-    The rows are converted to ``target``, or to the target of an earlier upgrade that is unfinished,
-    because the rows that it has converted are newer. Return None if no row has an older format.
+    The rows are converted to ``target``. If an earlier upgrade to another format is unfinished, the
+    rows are first converted to that format, because rows that already have it are newer. Return
+    None if no row has an older format.
     """
     found = set(database.namespaces())
     present = [f for f in map(by_name, target.upgrades) if f.namespace in found]
@@ -106,7 +107,10 @@ def _move(
     batch_rows: int,
     callback: BatchCallback,
 ) -> int:
-    """Move every row from the namespace of ``older`` to that of ``newer``; return their number."""
+    """Move every row from the namespace of ``older`` to the namespace of ``newer``.
+
+    Return the number of moved rows.
+    """
     old, new = database.namespace(older.namespace), database.namespace(newer.namespace)
     total = old.approximate_count()
     moved = 0

@@ -1,4 +1,4 @@
-"""The migration of a store: it is rewritten in another format, on another engine or with history.
+"""The migration of a store to another format, to another engine, or to a versioned store.
 
 See docs/migrate.md.
 """

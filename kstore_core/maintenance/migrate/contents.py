@@ -23,7 +23,7 @@ from kstore_core.tables.staging import Staging
 __all__ = ["LOAD_BYTES", "Contents", "opened"]
 
 LOAD_BYTES = 32 * 1024 * 1024
-"""The approximate most bytes of one load. The limit exists because an engine may buffer a load."""
+"""The approximate number of bytes per load. It is limited because an engine may buffer a load."""
 
 _INDEX_ROWS = Bounds(b"\1", b"\2")
 
@@ -88,7 +88,7 @@ class Contents:
 
 
 def _some(first: Chunk, rest: Iterator[Chunk]) -> Iterator[Chunk]:
-    """Yield the chunk ``first`` and the next chunks of ``rest`` until their size is LOAD_BYTES."""
+    """Yield ``first`` and then chunks of ``rest``, until their total size is LOAD_BYTES or more."""
     size = 0
     for keys, values in chain([first], rest):
         yield keys, values

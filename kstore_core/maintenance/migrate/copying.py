@@ -1,4 +1,4 @@
-"""The copy of a store to another format or engine, and the comparison of the two."""
+"""The copying of a store to another format or engine, and the comparison of the copy with it."""
 
 from __future__ import annotations
 

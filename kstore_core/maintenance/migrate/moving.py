@@ -1,8 +1,8 @@
 """The migration of stores, and the recovery of a migration that was interrupted.
 
-A migration first writes a plan with its current phase. If it is interrupted in the phase ``copy``,
-the old stores are unchanged, and the next run starts again. If it is interrupted in the phase
-``swap``, the next run finishes it.
+A migration first writes a plan, which contains its current phase. If the migration is interrupted
+in the phase ``copy``, the old stores are unchanged, and the next run starts from the beginning. If
+the migration is interrupted in the phase ``swap``, the next run finishes it.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def _with_lock(
     """
     root = Path(path).resolve()
     if not root.is_dir():
-        raise StateError(f"no state directory at {path}")
+        raise StateError(f"there is no state directory at {path}")
     begun = read_plan(root)
     if begun is None:
         with open_state(root, options=options, read_only=True) as state:

@@ -64,18 +64,19 @@ def swap(
     for store, before, after in plan.moves:
         new, old, aside = at.new / after, root / before, at.old / store / before
         if not new.exists():
-            continue  # it was already renamed
+            continue  # an interrupted run has renamed the store already
         if old.exists():
             callback("set aside", store)
             _rename(old, aside, root)
-            DirectoryLock(at.old / store, plan.before).release()  # the lock file names the engine
+            # This writes a lock file, which names the engine of the old store.
+            DirectoryLock(at.old / store, plan.before).release()
         callback("put in place", store)
         _rename(new, root / after, root)
     if plan.before != plan.after:
         callback("record", plan.stores[0])
         lock.record(plan.after)
         for move in plan.moves:
-            with suppress(OSError):  # it is not empty
+            with suppress(OSError):  # the folder is not empty
                 (root / move.before).parent.rmdir()
     callback("finish", plan.stores[0])
     at.plan.unlink()
@@ -127,7 +128,7 @@ def clean(root: Path) -> None:
 def _remove_empty(root: Path) -> None:
     at = places(root)
     for folder in (at.old, at.home):
-        with suppress(OSError):  # it is not empty
+        with suppress(OSError):  # the folder is not empty
             folder.rmdir()
 
 

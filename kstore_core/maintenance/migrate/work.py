@@ -40,7 +40,7 @@ def check_on_disk(engine: Engine) -> None:
 
 
 class Work:
-    """One migration, from its first step to its last step."""
+    """A migration, which `run` executes."""
 
     def __init__(
         self,

@@ -92,7 +92,9 @@ def _elsewhere(store: str, log: Path, contains: int | None, end: int) -> tuple[S
     if contains < end:
         why = f"{where}. Before you compare, restore the rest of the log with: {first}"
         return "note", Fault("compare", why)
-    return "corrupt", Fault("compare", f"{where}: it is another log, or has lost its end")
+    return "corrupt", Fault(
+        "compare", f"{where}. The log belongs to another store, or has lost its end"
+    )
 
 
 def _of_bytes(stored: StoredSpec) -> StoreSpec:

@@ -63,7 +63,7 @@ class DatabaseCheck:
     segment: SegmentTime | None = None
 
     def run(self) -> StoreRecord:
-        """Read every namespace. Continue with the next namespace if one cannot be read.
+        """Read and check every namespace. If a namespace cannot be read, report it and continue.
 
         Returns
         -------

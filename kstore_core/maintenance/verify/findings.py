@@ -43,7 +43,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fault.
+    """A fault or a note that verify or doctor reports.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ class Findings:
             self._send(finding)
 
     def end(self) -> None:
-        """Pass on one more finding of each limited kind, with the number of counted findings."""
+        """Pass on the number of the findings that were only counted, as a finding of each kind."""
         for kind, finding in self._last.items():
             more = self._seen[kind] - self._at_most
             why = f"{more} more findings of this kind, the last: {finding.why}"

@@ -1,4 +1,4 @@
-"""The kind of a store, which the stored spec gives, or else the namespaces limit."""
+"""The kind of a store: its spec, or the families of stores that have its namespaces."""
 
 from __future__ import annotations
 

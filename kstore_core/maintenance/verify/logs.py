@@ -117,7 +117,7 @@ def check_end(log: Path, contains: Mapping[Partition, int]) -> Iterator[tuple[Se
 
 
 def _read(segment: Segment) -> Iterator[tuple[Counts | None, Tail]]:
-    """Yield for each batch of a segment the counts or None, and the end of the batch."""
+    """Yield a pair for each batch of a segment: counts, which are mostly None, and the end."""
     counts = Counts()
     offset, end = segment.base_offset, 0
     for head, data in batches(segment):
@@ -142,7 +142,7 @@ def _end(
     Parameters
     ----------
     unwritten : str or None
-        The reason for the finding that a log without batches has lost records; None if it has not.
+        The reason why a log without batches must have lost records; None if there is no reason.
     """
     named = log_at(log)
     last = contains.get(named) if named else None
@@ -154,7 +154,10 @@ def _end(
         elif not tail.segment.path.exists():
             ends = "has no files"
         why = f"{log} {ends}, but the store contains the log up to offset {last}"
-        yield "corrupt", Fault("log", f"{why}: it is another log, or has lost its end")
+        yield (
+            "corrupt",
+            Fault("log", f"{why}. The log belongs to another store, or has lost its end"),
+        )
     elif unwritten is not None:
         # After a power failure the first write of a log may consist of zeros only.
         severity: Severity = "finding" if noted_start(log) is None else "corrupt"

@@ -1,4 +1,4 @@
-"""The remedies of findings."""
+"""The next step that a user should take after a finding."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kstore_core.maintenance.verify.rows import Fault
 
 __all__ = ["LOG_REMEDY", "remedy"]
 
-LOG_REMEDY = "take the file from a copy of the log, or restore the store from its source"
+LOG_REMEDY = "put the file back from a copy of the log, or rebuild the store from its input"
 
 
 def remedy(severity: Severity, fault: Fault, unit: Unit, job: Job) -> str:

@@ -246,7 +246,7 @@ def _read_as(
         if not 0 <= second <= first:
             return f"the session in the key ends at {first}, before its start at {second}", b""
     elif second < 0 or (second and not numbered):
-        return f"the key has the number {second}, but the store retains no duplicates", b""
+        return f"the key has the sequence number {second}, but the store retains no duplicates", b""
     return None, user_key
 
 

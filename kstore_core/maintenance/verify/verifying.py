@@ -116,7 +116,7 @@ def verify(
         )
     logs = None if changelog is None else Path(changelog).resolve()
     if logs is not None and not logs.is_dir():
-        raise StateError(f"no directory of changelogs at {logs}")
+        raise StateError(f"there is no directory of changelogs at {logs}")
     with open_state(path, engine=engine, options=options, read_only=True) as state:
         root, made = state.path, state.engine
     there = sorted(filter(is_name, {*made.stores(root), *made.parents(root)}))
@@ -212,9 +212,9 @@ class _Work:
             self._do(Unit("compare", store, kind=kind))
 
     def _segments(self, store: str) -> Iterator[tuple[str, int]]:
-        """Return the segments that have their own database with their start times (ms), ascending.
+        """Return the names and the start times (ms) of the segments, in ascending order of time.
 
-        The result is empty if the store has one database.
+        The result is empty if all rows of the store are in one database.
         """
         engine, root = self.job.engine, self.job.root
         found: dict[str, int] = {}

@@ -80,9 +80,9 @@ def check_cluster(
     spark : SparkSession
         The session whose cluster is checked.
     root : path or address, optional
-        The root of a store; no root is checked if None. To check that the path leads to the same
-        directory on every machine, each task reads a file that the driver wrote, and the driver
-        reads a file that each task wrote. The files are removed afterwards.
+        The root of a store; no root is checked if None. The check finds out whether the path leads
+        to the same directory on every machine. For this, each task reads a file that the driver
+        wrote, and the driver reads a file that each task wrote. The files are removed afterwards.
     engine : str
         The name of the engine that the job will use.
     write : bool

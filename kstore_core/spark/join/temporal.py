@@ -58,7 +58,7 @@ def temporal_join(
     or tombstone, exclusive. The rows may have any order. Each row matches at most one version. A
     row has no match if its time is before the key's first version or after a tombstone, or if its
     key or time is null. If a row's time is before the history of its shard, the row can match only
-    the latest version of its key, which must have begun at that time.
+    the latest version of its key. That version must have begun at the row's time or before.
 
     Python workers cache versions between tasks. Of a small store, each worker caches all versions.
     Rows for a larger store are routed to its shards by the murmur2 hash of the key, and a worker

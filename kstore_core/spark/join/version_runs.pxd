@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from kstore_core.codec.arrow.input cimport Texts, Times
 
 
-# 32 bytes: a probe that hits touches one of these.
+# An entry has 32 bytes, so a probe that finds its key reads few cache lines.
 cdef struct Key:
     int64_t at                  # the position of the key's bytes
     int64_t first               # the key's first version; the next key's first ends the run
@@ -16,27 +16,27 @@ cdef struct Key:
 
 
 cdef struct Version:
-    int64_t begin               # valid from, ms, inclusive
-    int64_t end                 # until, exclusive; INT64_MAX: still valid
-    int64_t row                 # in the columns of the index
+    int64_t begin               # the version is valid from this time in ms, inclusive
+    int64_t end                 # until this time, exclusive; INT64_MAX if it is still valid
+    int64_t row                 # the position in the columns of the index
 
 
 cdef struct Runs:
     int64_t n_keys
     int64_t n_versions
-    int64_t n_bytes             # of all keys
-    int shift                   # 64 less the bits of a slot's number
-    uint64_t *slots             # hash << 32 | number of the key + 1; 0 is free
-    Key *keys                   # by number, and one more for the end
+    int64_t n_bytes             # the number of bytes of all keys
+    int shift                   # 64 minus the number of bits of a slot's number
+    uint64_t *slots             # hash << 32 | number of the key + 1; a free slot is 0
+    Key *keys                   # the keys by number, and one more entry for the end
     Version *versions
-    int64_t *begins             # copied together, so a bisection touches few cache lines
+    int64_t *begins             # a copy of all begins, so a bisection reads few cache lines
     uint8_t *bytes
 
 
 cdef enum Built:
     WHOLE = 0
     NO_MEMORY
-    NULL_VERSION                # a key or a begin is null
+    NULL_VERSION                # the key or the begin of a version is null
 
 
 cdef Built build_runs(

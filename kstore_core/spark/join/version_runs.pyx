@@ -16,9 +16,9 @@ from kstore_core.codec.keys.murmur2 cimport murmur2_hash
 from kstore_core.engine.prefetching cimport prefetch, prefetch_all
 
 cdef enum:
-    FEWEST_BITS = 6             # of a slot's number
-    FEWEST_KEYS = 64            # allocated at first
-    SHORT_RUN = 32              # versions whose begins are fetched together
+    FEWEST_BITS = 6             # the number of bits of a slot's number in the smallest table
+    FEWEST_KEYS = 64            # the number of keys for which memory is allocated at first
+    SHORT_RUN = 32              # the longest run of versions whose begins are prefetched together
 
 
 cdef inline uint64_t first_slot(const Runs *runs, uint32_t hash) noexcept nogil:

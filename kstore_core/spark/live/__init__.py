@@ -1,1 +1,1 @@
-"""The live directory: the shards that stream_into or map_state writes in place."""
+"""The live directory of a root, where stream_into and map_state change shards in place."""

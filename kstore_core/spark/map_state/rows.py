@@ -117,7 +117,7 @@ class _Decoded:
         if found is None:
             if name not in self.table.column_names:
                 raise KeyError(
-                    f"the rows have no column {name!r}; they have: "
+                    f"the rows have no column {name!r}; their columns are: "
                     f"{', '.join(self.table.column_names)}"
                 )
             found = self._lists[name] = self._decode(combined(self.table[name], name))

@@ -53,8 +53,8 @@ class Sharding:
                     write_durably(layout.path / _DOCUMENT, text, os.link)
             except OSError as error:
                 raise StateError(
-                    f"{layout.path} cannot be made or written: {error.strerror or error}. Fix its "
-                    "permissions, or pass another root"
+                    f"{layout.path} cannot be made or written: {error.strerror or error}. Fix "
+                    "the permissions of this directory, or pass another root"
                 ) from error
         bound = Sharding.of(layout)
         assert bound is not None

@@ -2,7 +2,7 @@
 
 The merge compares stored bytes in columns, and decodes only differences. In a key-value, window or
 session store each row is one record. In a versioned store a version moves to another row when the
-version ends, so rows that differ are split into versions, and the versions are compared again.
+version ends. So rows that differ are split into versions, and the versions are compared again.
 """
 
 from __future__ import annotations

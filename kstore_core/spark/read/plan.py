@@ -54,7 +54,7 @@ class Reader(Protocol):
         """The spec with which the stores are opened."""
 
     def open(self, shard: Any) -> AbstractContextManager[Any]:
-        """Open the store of a part, read-only."""
+        """Return a context manager of the store of a part, which is open for reading only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,8 @@ class View:
         wanted = there if self.partitions is None else frozenset(self.partitions)
         if wanted - there:
             raise SpecError(
-                f"{where} has no partition {', '.join(map(str, sorted(wanted - there)))}; it has "
-                f"{', '.join(map(str, sorted(there)))}"
+                f"{where} has no partition {', '.join(map(str, sorted(wanted - there)))}; its "
+                f"partitions are {', '.join(map(str, sorted(there)))}"
             )
         return wanted
 

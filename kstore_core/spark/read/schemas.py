@@ -94,7 +94,7 @@ def chosen(available: pa.Schema, columns: Sequence[str] | None, where: str) -> p
     unknown = [name for name in names if name not in available.names]
     if unknown:
         raise SpecError(
-            f"{where} has no column {unknown[0]!r}; it has: {', '.join(available.names)}"
+            f"{where} has no column {unknown[0]!r}; its columns are: {', '.join(available.names)}"
         )
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:

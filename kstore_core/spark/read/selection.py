@@ -68,10 +68,13 @@ def select(
     if not spec.format.versioned and (as_of is not None or history):
         raise UnsupportedError(
             f"the store {spec.name!r} has the format {spec.format.name!r}, which has no history; "
-            "read it without as_of and history"
+            "read the store without as_of and history"
         )
     if spec.format.versioned and between and not history:
-        raise SpecError("from_ts and to_ts (the options from and to) need history=True")
+        raise SpecError(
+            "from_ts and to_ts (for the data source, the options from and to) need history=True "
+            "for a versioned store; pass history=True, or pass as_of for one time"
+        )
     if spec.shape == "key_value" and between:
         raise UnsupportedError(
             f"from_ts and to_ts select windows, sessions and versions, but {spec.name!r} is a "

@@ -95,7 +95,7 @@ def check_manifest(
         )
     refuse.fields(document, _MANIFEST, "")
     if version is not None and document["version"] != version:
-        raise refuse("version", document["version"], f"{version} as in its name")
+        raise refuse("version", document["version"], f"{version} as in the file's name")
     _check_spec(document["spec"], where)
     numbers = []
     for place, shard in enumerate(document["shards"]):
@@ -103,7 +103,7 @@ def check_manifest(
         numbers.append(shard["shard"])
     wanted = document["partitions"]
     if len(numbers) != wanted or numbers != list(range(wanted)):
-        raise refuse("shards", numbers, f"the shards 0 to {wanted - 1}, each once, in their order")
+        raise refuse("shards", numbers, f"the shards 0 to {wanted - 1} in order, each once")
 
 
 class _Refusal:
@@ -145,7 +145,8 @@ def _check_shard(refuse: _Refusal, shard: Any, at: str) -> None:
     if len({*names}) != len(names):
         raise refuse(f"{at}.files", sorted(names), "files with distinct paths")
     if (shard["path"] is None) != (not names):
-        raise refuse(f"{at}.path", shard["path"], "null exactly if there are no files")
+        wanted = "null, because there are no files" if not names else "a path inside the root"
+        raise refuse(f"{at}.path", shard["path"], wanted)
 
 
 def _check_spec(spec: dict[str, Any], where: str) -> None:

@@ -36,8 +36,8 @@ class File:
     sha256 : str
         The SHA-256 of the content in hexadecimal.
     at : str, optional
-        The path relative to the root if an earlier attempt uploaded the file. None if the file is
-        in the shard's directory.
+        The path relative to the root if an earlier attempt uploaded the file, or None if the file
+        is in the shard's directory.
     """
 
     path: str

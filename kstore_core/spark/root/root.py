@@ -128,7 +128,7 @@ class Root:
         if others:
             raise StateError(
                 f"{self} is not empty and has no partitioned store: it contains {others[0]!r}. "
-                "Pass an empty directory, or one that does not exist"
+                "Pass an empty directory, or a path that does not exist"
             )
 
     def publish(self, manifest: Manifest) -> None:
@@ -263,7 +263,10 @@ class Root:
                 "vacuum with keep_versions, which removes old versions. Read a newer version"
             ) from None
         except UnicodeDecodeError as error:
-            raise InconsistentStateError(f"{self}/{name} is not a manifest ({error})") from error
+            raise InconsistentStateError(
+                f"{self}/{name} is not a manifest (it is not UTF-8: {error}); read another version "
+                "with version="
+            ) from error
         return Manifest.from_json(text, f"{self}/{name}", version)
 
 

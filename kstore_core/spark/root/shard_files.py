@@ -1,8 +1,8 @@
 """Transfer of a shard's files between a root and a local directory, with checks of their hashes.
 
 An append starts from the files of the previous version. Most files stay unchanged, because RocksDB
-never changes a table file. An unchanged file is not uploaded again: a local root links the file
-into the directory of the new attempt, and on an object store the manifest names the file of the
+never changes a table file. An unchanged file is not uploaded again. On a local root, the file is
+linked into the directory of the new attempt. On an object store, the manifest names the file of the
 older attempt.
 """
 

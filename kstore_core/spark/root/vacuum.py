@@ -136,7 +136,8 @@ def _unnamed(root: Root, attempts: list[Entry], named: set[str], before_ms: floa
 
     A recent write is a write after ``before_ms``. The marker files of jobs come first in the
     result. On a local root, a file stays if a version names another file of the same task
-    directory, because an engine that reads the directory in place has its lock file in it.
+    directory. The reason is that an engine may read the directory in place, and then has a lock
+    file in it.
     """
     of_job: dict[str, list[Entry]] = defaultdict(list)
     for entry in attempts:

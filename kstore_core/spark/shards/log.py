@@ -76,8 +76,8 @@ class ShardLog:
         """Return the records of a table that has the columns of a changelog.
 
         The rows may have any order. Raise a SpecError if a column other than the value and the
-        headers contains nulls, if a key does not fit the store, or if a partition or an offset is
-        out of range.
+        headers contains nulls. Also raise a SpecError if a key does not fit the store, or if a
+        partition or an offset is out of range.
         """
 
         def column(name: str) -> pa.Array | None:
@@ -274,8 +274,8 @@ def _refuse_outside(name: str, column: pa.Array | None, most: int) -> None:
     if len(outside):
         raise SpecError(
             f"{len(outside)} of {len(numbers)} records have the {name} {outside[0]}, which is not "
-            f"from 0 to {most}. Correct the column, or leave out topic, partition and offset. "
-            "Nothing was written"
+            f"from 0 to {most}. Correct the column, or leave out the columns topic, partition and "
+            "offset. Nothing was written"
         )
 
 

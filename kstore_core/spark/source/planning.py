@@ -81,7 +81,7 @@ def _streams(asked: ReadOptions, values: dict[str, Any]) -> ReadPlan:
 
     if asked.storage:
         raise SpecError(
-            "the state directory of a Kafka Streams application is read in place, from a disk; "
+            "the state directory of a Kafka Streams application can only be read from a disk; "
             f"leave out the options {', '.join(STORAGE + name for name in asked.storage)}"
         )
     spec = values.pop("spec", None)

@@ -151,8 +151,9 @@ class StreamSink(DataSourceStreamArrowWriter):
         if outside:
             raise SpecError(
                 f"{len(logs[outside[0]])} records have the partition {outside[0]}, but the store "
-                f"has only the partitions 0 to {partitions - 1}. Pass the number of the topic's "
-                "partitions as partitions, or partition_by='key' to choose shards by key"
+                f"has only the partitions 0 to {partitions - 1}. Set the option partitions to "
+                "the number of the topic's partitions; or set partition_by to 'key', to choose "
+                "shards by key"
             )
         for number, log in logs.items():
             task.check(number, log)

@@ -130,7 +130,7 @@ def key_of(spec: StoreSpec, text: str) -> bytes:
             key = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise SpecError(
-            f"{text!r:.200} is not a key of the store {spec.name!r}, whose serde is "
+            f"{text!r:.200} is not a key of the store {spec.name!r}, whose key serde is "
             f"{serde.name!r}: {error}"
         ) from error
     return key_bytes(spec, key)

@@ -91,7 +91,7 @@ SINK_OPTIONS = WRITE_OPTIONS | by_name(
         "publish_every",
         count_of,
         "a number of 1 or more",
-        "the number of epochs between two published versions",
+        "the number of epochs after which a version is published",
     )
 )
 
@@ -107,7 +107,7 @@ class WriteOptions:
     partition_by: str | None = None
     engine: str | None = None
     partition_time: bool = False
-    publish_every: int = 1  # the number of epochs between two published versions
+    publish_every: int = 1  # the number of epochs after which a version is published
     checkpoint: str = ""  # the stream's checkpoint; empty if the session sets it
 
 

@@ -69,8 +69,8 @@ def stream_into(
         The storage engine of the shards. The default is the engine of the newest version, or
         RocksDB for a new root.
     publish_every : int
-        The number of epochs between versions. A version contains all epochs up to the one that
-        published it.
+        The number of epochs after which a version is published. A version contains all epochs
+        that precede its publication.
     partition_time : bool
         If true, the header ``partition-time`` of a record also advances stream time, which decides
         whether a record is late; see :func:`with_partition_time`.

@@ -26,7 +26,7 @@ class Versions:
     root: Root
     spec: StoreSpec
     stream: StreamBinding
-    publish_every: int  # the number of epochs between versions
+    publish_every: int  # a version is published after this number of epochs
     newest: Manifest | None
     unpublished: set[int] | None = field(default=None, init=False)
     """The shards that have changed since the version ``newest``; None if unknown."""

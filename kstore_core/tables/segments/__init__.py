@@ -1,4 +1,4 @@
-"""Tables in segments of time, of window and session stores."""
+"""The tables of window and session stores, whose rows are divided into segments of time."""
 
 from kstore_core.tables.segments.indexed import IndexedTable
 from kstore_core.tables.segments.prefixes import PrefixedSegments

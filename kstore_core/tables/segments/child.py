@@ -1,6 +1,8 @@
-"""A segment that has a database of its own, which need not be open.
+"""A segment that is stored in a separate database, which is opened only when it is needed.
 
-Its staged rows are based on the database if that is open, else on a stand-in.
+Such a segment is called a child of its store. While the database of a child is closed, a
+:class:`~kstore_core.tables.segments.sleeping.SleepingDatabase` takes its place and opens the
+database at the next use. The names "wake" and "sleep" mean to open and to close the database.
 """
 
 from __future__ import annotations
@@ -23,18 +25,19 @@ __all__ = ["Child", "ChildHome", "full_without_log"]
 
 
 class ChildHome(Protocol):
-    """The state that the segments of a store share.
+    """The owner of a store's segments, with the state that the segments share.
 
     Attributes
     ----------
     path : Path
-        Directory of the segments.
+        The directory of the segments.
     marks : bool
-        A database is marked as open from its first write to its close.
+        True if the first write to a database also writes the status "open", and its close writes
+        the status "closed cleanly".
     loses_tails : bool
-        A crash may lose rows that were written but not synced.
+        True if a crash may lose rows that were written since the last sync.
     lock : context manager
-        Held while databases are opened, closed and written to.
+        The lock that a thread holds while it opens, closes or writes to a database.
     """
 
     path: Path
@@ -45,34 +48,34 @@ class ChildHome(Protocol):
     def lock(self) -> AbstractContextManager[Any]: ...
 
     def open_database(self, child: Child) -> Database:
-        """Open the database, after closing others if too many are open."""
+        """Open the database of a segment. If too many databases are open, close some of them."""
 
     def open_table(self, database: Database) -> StoredTable:
         """Return the table of the rows in a database."""
 
 
 class Child(Segment):
-    """A segment with a database of its own.
+    """A segment that is stored in a separate database.
 
     Attributes
     ----------
     name : str
         The name of the database.
     exists : bool
-        True if the database exists. A new segment has none until its first write.
+        True if the database exists. The first write to a new segment creates the database.
     database : Database or None
-        The database if it is open.
+        The database; None while it is closed.
     unsynced : bool
-        True if a crash may lose some of its rows.
+        True if a crash may lose some of the database's rows.
     commit : int
-        The number of the last commit that wrote to it; 0 if there was none or it is unknown. If the
-        database has a lower number when it is opened, it has lost rows.
+        The number of the last commit that wrote to the database; 0 if there was no commit or its
+        number is unknown. A database that contains a lower number when it is opened has lost rows.
     sealed : bool
         True if the database was closed cleanly after its last write.
     loaded : bool
-        True if rows were loaded without staging since its last commit.
+        True if rows were loaded without staging since the last commit to the database.
     fits : bool
-        True if the check of the times of its rows has passed.
+        True if the times of the stored rows were checked and fit the spec.
     """
 
     def __init__(self, number: int, name: str, home: ChildHome, *, exists: bool) -> None:
@@ -99,7 +102,7 @@ class Child(Segment):
 
     @property
     def namespaces(self) -> tuple[StagedNamespace, ...]:
-        """The namespaces of the rows; empty before the first use."""
+        """The namespaces of the segment's table; empty before the first use of the segment."""
         return () if self._stored is None else self._stored.namespaces
 
     def open(self) -> StoredTable:
@@ -109,15 +112,18 @@ class Child(Segment):
             return self._stored
 
     def wake(self, *, make: bool = False) -> Database | None:
-        """Open the database and return it; None if it is missing and ``make`` is not set."""
+        """Open the database if it is closed, and return the database.
+
+        If the database does not exist, create it if ``make`` is True; otherwise return None.
+        """
         with self.lock:
-            if self._leaving:  # an interrupt came in between
+            if self._leaving:  # An interrupt stopped an earlier close, which must end first.
                 self._leave()
             if self.database is None and (self.exists or make):
                 with uninterrupted():
                     try:
                         self.database = self._home.open_database(self)
-                    except FileNotFoundError:  # read-only, and the writer has dropped it
+                    except FileNotFoundError:  # The writer process has dropped the segment.
                         self.exists = False
                         return None
                     self.exists = True
@@ -125,7 +131,7 @@ class Child(Segment):
             return self.database
 
     def sleep(self) -> bool:
-        """Close the database until its next use. Return False if it is in use."""
+        """Close the database; the next use opens it. Return False if a call or scan uses it."""
         with self.lock, uninterrupted():
             database = self.database
             if database is None or self._leaving:
@@ -133,7 +139,7 @@ class Child(Segment):
                 return True
             self._stand_on(self._asleep)
             try:
-                if self.users:  # another thread has just begun to use it
+                if self.users:  # Another thread has just begun to use the database.
                     return False
                 self.sync()
                 self._unmark(database)
@@ -146,14 +152,17 @@ class Child(Segment):
             return True
 
     def _leave(self) -> None:
-        """Close a database that no namespace is based on, or finish its interrupted close."""
+        """Close the database, whose rows are no longer read through a namespace.
+
+        If an interrupt stopped an earlier close, this call finishes the close.
+        """
         if self.database is not None:
             self.database.close()
             self.database = None
         self._leaving = False
 
     def write(self, batch: Mapping[str, Rows]) -> None:
-        """Write to the namespaces at once, all of it or nothing. Missing ones are made."""
+        """Write rows to several namespaces in one batch. Missing namespaces are created."""
         with self.lock, uninterrupted():
             database = self._writable()
             batch = dict(batch)
@@ -199,13 +208,13 @@ class Child(Segment):
             raise
 
     def load(self, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> int:
-        self.write({})  # makes the database and marks it
+        self.write({})  # Create the database, and write its status "open".
         self.unsynced = self._home.loses_tails
         self.loaded = True
         return super().load(chunks)
 
     def sync(self) -> None:
-        """Sync the database, if a crash may lose rows of it."""
+        """Sync the database if a crash may lose some of its rows."""
         if self.unsynced and self.database is not None:
             try:
                 self.database.sync()
@@ -214,7 +223,7 @@ class Child(Segment):
             self.unsynced = False
 
     def close(self) -> None:
-        """Close the database and discard staged rows."""
+        """Close the database and discard the segment's staged rows."""
         for namespace in self.namespaces:
             namespace.close()
         database = self.database
@@ -228,7 +237,10 @@ class Child(Segment):
                 self.database = None
 
     def _open_again(self) -> None:
-        """Close a database that may be unable to write after a full disk; its next use opens it."""
+        """Close the database; the next use opens it.
+
+        This is needed after the disk was full, because the database may then be unable to write.
+        """
         database, self.database = self.database, None
         self._stand_on(self._asleep)
         if database is not None:
@@ -249,19 +261,20 @@ class Child(Segment):
 
 
 def full_without_log(database: Database) -> StorageFullError:
-    """Return the error of a full disk where a reopened database would lack unflushed rows.
+    """Return the error for a full disk if the durability is ``changelog``.
 
-    The database is not reopened, because its caller relies on those commits.
+    At other levels kstore opens the database again. At this level the database would then lack the
+    rows of commits that were not flushed, so kstore raises this error instead.
     """
     return StorageFullError(
         f"{database.path}: no space left. At the level 'changelog' the rows that were not flushed "
-        "are in memory only, and may not be writable any more. Make room. If a commit still fails, "
-        "close the state directory and open it again: it is then as of its offsets; process the "
-        "input again from there"
+        "are only in memory, and the database may be unable to write them. Make room on the disk. "
+        "If a commit still fails, close the state directory and open it again. The rows and "
+        "offsets are then those of an earlier commit; process the input again from these offsets"
     )
 
 
 def _marked(entries: Rows | None) -> Rows:
-    """Entries of the offsets namespace, with the mark of an open database."""
+    """Return entries of the offsets namespace, together with the status "open"."""
     rows = dict(zip(entries.keys, entries.values, strict=True)) if entries else {}
     return sorted_rows({**rows, STATUS: OPEN})

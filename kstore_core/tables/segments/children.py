@@ -1,8 +1,9 @@
-"""Segments with one database each, of which few are open at a time.
+"""The segments of a store if each segment has a separate database.
 
-This is Kafka's layout, on engines with ``capabilities.children``. The open of a store lists names.
-A database is opened at the first use of its rows; if too many are open, the least recently used one
-is closed.
+This is the layout of Kafka Streams. kstore uses it on engines with ``capabilities.children``; a
+segment with a separate database is called a child. The open of a store only lists the names of the
+databases. A database is opened at the first use of its rows. If too many databases are open, the
+least recently used database is closed.
 """
 
 from __future__ import annotations
@@ -37,17 +38,18 @@ from kstore_core.tables.upgrade.decision import check_namespaces, open_table
 __all__ = ["MAX_OPEN", "ChildSegments", "max_open"]
 
 MAX_OPEN = 64
-"""The most databases of a store that are open at a time, whatever the limit of open files."""
+"""The greatest number of databases of a store that are open at a time."""
 
 _LEAST_OPEN = 4
 _SHARE = 32
 
 
 def max_open() -> int:
-    """The number of databases of a store that are open at a time, unless more are read at once.
+    """Return how many databases of a store may be open at a time.
 
-    A database takes about eight file descriptors, so the number is at most a 32nd of the limit of
-    the process: two stores with all databases open leave half of the descriptors.
+    More databases are open only while scans read them. The number is at most a 32nd of the limit of
+    file descriptors of the process. A database takes about eight file descriptors, so two stores
+    with all databases open use half of the descriptors.
     """
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if allowed == resource.RLIM_INFINITY:
@@ -59,35 +61,37 @@ _log = logging.getLogger("kstore_core")
 
 
 class ChildSegments:
-    """The segments of a store, each in a database of its own.
+    """The segments of a store if each segment has a separate database.
 
     Parameters
     ----------
     engine : Engine
-        One with ``capabilities.children``.
+        An engine with ``capabilities.children``.
     root : Path
         The state directory.
     spec : StoreSpec
     staging : Staging
+        The limit of the staged bytes of the state directory.
     options : OpenOptions
 
     Attributes
     ----------
     live : dict of int to Child
-        The segments by id: those that exist, and new ones for staged rows.
+        The segments that have not expired, by id. A segment with staged rows is included even if
+        its database does not exist yet.
     expired : list of Child
-        Expired segments that no commit has dropped yet. Reads do not see them.
+        The expired segments that no commit has dropped yet. Reads do not return their rows.
     first_live : int
-        The least id that has not expired.
+        The smallest segment id that has not expired.
     rows : StagedNamespace
-        An empty namespace, which is closed with the segments.
+        An empty namespace that is closed together with the segments.
     key_overhead : int
-        0: keys are stored as they are.
+        0, because the storage adds no bytes to a key.
 
     Raises
     ------
     InconsistentStateError
-        A child cannot be a segment of this store.
+        The directory of the store contains a database that cannot be a segment of the store.
     """
 
     key_overhead = 0
@@ -123,7 +127,7 @@ class ChildSegments:
         self.find()
 
     def find(self) -> None:
-        """Find the segments by their names, after closing the open ones."""
+        """Close all open segments, and list the segments in the directory again."""
         for child in self.live.values():
             child.close()
         found = starts(
@@ -138,18 +142,21 @@ class ChildSegments:
         return name_of(self._spec.name, number * self._interval)
 
     def check_rows(self, *, vouched: bool) -> None:
-        """Refuse rows of another store: now if a database is open, else at its open.
+        """Check that the rows of the segments fit the spec.
+
+        The rows of open databases are checked now. The rows of any other database are checked when
+        the database is opened.
 
         Parameters
         ----------
         vouched : bool
-            The directory records the store's spec. If not, the oldest segment is checked too, so
-            that a wrong interval is refused before segments expire.
+            True if the directory contains the store's spec. If False, the oldest segment is opened
+            and checked too, so that a wrong segment interval raises before segments expire.
 
         Raises
         ------
         InconsistentStateError
-            A segment has a row that this store cannot have there.
+            The rows of a segment do not fit the spec.
         """
         starts = [number * self._interval for number in self.live]
         self._fitting = Fitting(self._spec, self.path, starts)
@@ -165,7 +172,10 @@ class ChildSegments:
             child.fits = True
 
     def rename(self) -> None:
-        """Rename segments with names of older versions, unless the store is read-only."""
+        """Rename segments whose names have the form of older versions of Kafka Streams.
+
+        A store that is open for reading only is not changed.
+        """
         for child in self.live.values():
             name = self._name(child.id)
             if child.name != name and not self.read_only:
@@ -180,14 +190,14 @@ class ChildSegments:
         return list(self.live.values())
 
     def segment(self, number: int) -> Child:
-        """Return the segment of this id; a new one has no database until it is written to."""
+        """Return the segment with this id. The first commit to a new segment makes its database."""
         with self.lock:
             if number not in self.live:
                 self.live[number] = Child(number, self._name(number), self, exists=False)
             return self.live[number]
 
     def write(self, groups: dict[Segment, list[Write]]) -> None:
-        """Stage rows of several segments: all of them, or none if one is refused."""
+        """Stage rows of several segments. If a row is refused, no row is staged."""
         parts = [(cast("StoredTable", segment.table), rows) for segment, rows in groups.items()]
         if len(parts) > 1:
             growths = reserve(
@@ -196,14 +206,15 @@ class ChildSegments:
                     for table, rows in parts
                 ]
             )
-            # Parts that shrink come first, so that no step needs more room than the whole.
+            # Groups that reduce the staged size are written first, so that no step needs more room
+            # than all groups together.
             by_growth = sorted(zip(growths, parts, strict=True), key=itemgetter(0))
             parts = [part for _, part in by_growth]
         for table, rows in parts:
             table.write(rows)
 
     def expire(self, first_live: int) -> None:
-        """Expire the segments before ``first_live``, and discard their staged rows."""
+        """Mark the segments before ``first_live`` as expired, and discard their staged rows."""
         with self.lock, uninterrupted():
             self.first_live = first_live
             for number in sorted(number for number in self.live if number < first_live):
@@ -213,14 +224,14 @@ class ChildSegments:
                 self.expired.append(child)
 
     def approximate_count(self) -> int:
-        """Return the approximate number of rows; opens one database after another."""
+        """Return the approximate number of rows. This opens each database in turn."""
         return sum(child.open().approximate_count() for child in list(self.live.values()))
 
     # The methods for a segment.
 
     def open_database(self, child: Child) -> Database:
-        """Open a segment's database. If too many are open, another one is closed."""
-        self.rows.get_many([])  # raises after a close, which would not close this one
+        """Open a segment's database. If too many databases are open, close another one first."""
+        self.rows.get_many([])  # Raise if the store is closed: nobody would close this database.
         self._make_room()
         database: Database | None = None
         try:
@@ -245,18 +256,18 @@ class ChildSegments:
         return database
 
     def _check_progress(self, child: Child, database: Database) -> None:
-        """Refuse a database that lacks commits, because it is an older copy."""
+        """Raise if a database lacks commits because somebody replaced it with an older copy."""
         own = commit_of(database)
         if own < child.commit:
             raise lost_rows(
                 self._spec.name,
                 self.path,
-                f"{child.name} has commit {own} and should have {child.commit}",
+                f"{child.name} has commit {own} and should have commit {child.commit}",
             )
         child.commit = own
 
     def _check_spec(self, database: Database) -> None:
-        """Refuse a segment whose own record has another shape."""
+        """Raise if the spec that a segment contains differs from the spec of the store."""
         if OFFSETS in database.namespaces():
             stored = read_record(database.namespace(OFFSETS)).spec
             if stored is not None:
@@ -280,7 +291,10 @@ class ChildSegments:
         )
 
     def checkpoint(self, place: Callable[[Path], Path]) -> None:
-        """Copy the databases of the live segments, all as of one point in time."""
+        """Copy the database of each live segment to the path that ``place`` returns for it.
+
+        All copies are as of one point in time.
+        """
         with self.lock:
             for child in list(self.live.values()):
                 database = child.wake()
@@ -288,7 +302,7 @@ class ChildSegments:
                     database.checkpoint(place(database.path))
 
     def _make_room(self, wanted: int = 1) -> None:
-        """Close the least recently used databases, so that ``wanted`` more may be opened."""
+        """Close the least recently used databases, so that ``wanted`` databases may be opened."""
         opened = [child for child in self._all() if child.database is not None]
         too_many = len(opened) + wanted - max_open()
         if too_many <= 0:
@@ -303,9 +317,11 @@ class ChildSegments:
         return [*self.live.values(), *self.expired, *self._to_drop]
 
     def sync(self, child: Child) -> None:
-        """Make the first write to a segment, and the name of its database, survive a power cut.
+        """Sync a segment and its directories after the first write to the segment.
 
-        Not at the level ``changelog``, where a crash loses the rows and the offsets together.
+        The first write and the name of the database then survive a power cut. Nothing is synced at
+        the durability ``changelog``, because at this level a crash loses the rows together with
+        their offsets, and at ``power`` because every write survives a power cut anyway.
         """
         if self._options.durability == "process" and child.database is not None:
             child.database.sync()
@@ -316,13 +332,14 @@ class ChildSegments:
 
     @property
     def is_own(self) -> bool:
-        """Return True if this process, and not a parent of its fork, opened the segments."""
+        """Return True if this process opened the segments, and not the parent of a fork."""
         return os.getpid() == self._pid
 
     def drop(self, children: Sequence[Child]) -> None:
-        """Drop expired segments; those that a scan still reads, at a later commit or the close.
+        """Drop expired segments. A segment that a scan still reads is dropped by a later commit.
 
-        A commit ends here, so databases that scans kept open beyond the limit are closed, too.
+        If no commit follows, the close drops such a segment. This call also closes databases that
+        exceed the limit of open databases because scans were reading them.
         """
         with self.lock:
             for child in children:
@@ -340,13 +357,19 @@ class ChildSegments:
         try:
             self._engine.drop_child(self._root, self._spec.name, child.name)
         except (EngineError, OSError) as error:
-            # The commit itself was made. The commit after the next open tries again.
-            _log.warning("The expired segment %s in %s stays: %s", child.name, self.path, error)
+            # The rows are committed, so do not raise. The first commit after the next open of the
+            # store drops the segment.
+            _log.warning(
+                "The expired segment %s in %s could not be dropped: %s",
+                child.name,
+                self.path,
+                error,
+            )
 
     def close(self) -> None:
         """Close all databases. A second close does nothing."""
         if not self.is_own:
-            self.lock = RLock()  # its owner is not in this process
+            self.lock = RLock()  # The thread that held the old lock does not exist in this process.
             self.marks = False
             self._to_drop = []
         with self.lock, uninterrupted(), ExitStack() as stack:
@@ -359,7 +382,7 @@ class ChildSegments:
 
 
 class _NoDatabase:
-    """The owner of a stand-in without a database."""
+    """The owner of a `SleepingDatabase` that stands for no real database."""
 
     lock: AbstractContextManager[Any] = nullcontext()
 

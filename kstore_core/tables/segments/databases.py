@@ -1,9 +1,10 @@
-"""The storage of a store with one database for each segment: its record and its commits.
+"""The storage of a store that has a separate database for each segment.
 
-Rows of all segments cannot be written at once, so a commit has two phases: rows first, then the
-record with their offsets. The newest segment is written last, with the whole record of the store in
-the batch of its rows; Kafka Streams also reads the newest one first. Each batch carries the number
-of its commit: see :mod:`kstore_core.tables.segments.progress`.
+The record of the store is its metadata: offsets, position, stream time and spec. One batch cannot
+write to several databases. So a commit first writes the rows of the older segments. Last, it writes
+one batch with the rows of the newest segment and the record. Kafka Streams also looks in the newest
+segment first. Each batch contains the number of its commit; see
+:mod:`kstore_core.tables.segments.progress`.
 """
 
 from __future__ import annotations
@@ -46,22 +47,23 @@ __all__ = ["ChildStorage", "read_children", "read_progress"]
 _T = TypeVar("_T")
 
 _MAX_READ = 8
-"""The most segments that are read, newest first, to find a record with the store's spec."""
+"""The greatest number of segments to read, newest first, in search of metadata with a spec."""
 
 _ATTEMPTS = 4
 
 
 class ChildStorage:
-    """The storage of a store with one database for each segment.
+    """The storage of a store that has a separate database for each segment.
 
     Parameters
     ----------
     spec : StoreSpec
     segments : ChildSegments
+        The segments of the store.
     time_of : callable
-        The time of a row (ms) by its key.
+        A function that takes the key of a row and returns the row's time in ms.
     undo : callable, optional
-        Removes the store, which has no segments yet, from the directory.
+        A function that removes the store from the directory; None if the store existed before.
     """
 
     def __init__(
@@ -86,16 +88,17 @@ class ChildStorage:
     database: Database | None = None
 
     def read_record(self) -> StoreRecord:
-        """Return the store's record, read from the newest segments.
+        """Read the metadata of the store from the newest segments, and return it.
 
-        Where a segment has lost the end of its write-ahead log, the offsets, the position and the
-        stream time are those of the last commit that all segments have. Stream time is at least the
-        start of the newest segment: Kafka may have written to it, and does not store the time.
+        If a segment has lost the end of its write-ahead log, the offsets, position and stream time
+        are those of the last commit that no segment lacks. Kafka Streams does not store the stream
+        time, and may have written to the newest segment. So the stream time in the result is never
+        before the start of the newest segment.
 
         Raises
         ------
         InconsistentStateError
-            A segment is missing, or has no entry of its commits.
+            A segment is missing, or has no entry ``kstore.commit``.
         """
         progress = self._progress()
         record, live = progress.record, self._segments.live
@@ -126,37 +129,41 @@ class ChildStorage:
         return _again(found, segments.find) if segments.read_only else found()
 
     def open(self) -> Table:
-        """Return the table of the rows. Segments with names of older versions are renamed.
+        """Return the table of the rows.
+
+        A segment whose name has the form of an older version of Kafka Streams is renamed.
 
         Raises
         ------
         InconsistentStateError
-            A segment has rows that this store cannot have there; nothing was changed.
+            The rows of a segment do not fit the spec. Nothing was changed.
         """
         self._segments.check_rows(vouched=self._vouched)
         self._segments.rename()
         return SegmentedTable(self._segments, self._time_of, self._interval)
 
     def checkpoint(self, place: Callable[[Path], Path]) -> None:
-        """Copy the databases, without writes meanwhile."""
+        """Copy each database to the path that ``place`` returns for it. Writes wait meanwhile."""
         self._segments.checkpoint(place)
 
     @property
     def expired(self) -> Sequence[Child]:
-        """The segments that the commit that begins now drops at its end."""
+        """The expired segments. A commit reads this first, and then drops these segments."""
         return list(self._segments.expired)
 
     def drop(self, expired: Sequence[Child]) -> None:
-        """Drop expired segments."""
+        """Drop expired segments. A commit calls this after its rows are written."""
         self._segments.drop(expired)
 
     def write(self, record: StoreRecord, entries: Entries, *, is_spill: bool = False) -> None:
-        """Write the staged rows, and then the record of the store with these entries.
+        """Write the staged rows, and then the metadata of the store.
 
         Parameters
         ----------
         record : StoreRecord
-            The record as of the last commit.
+            The metadata that the last commit wrote.
+        entries : Entries
+            The entries of the metadata that this commit changes.
         is_spill : bool
             The rows of a segment may be written before its entries.
         """
@@ -167,7 +174,7 @@ class ChildStorage:
             if not (staged or loaded or dropped or entries or self._outlived()):
                 return
             newest = self._newest(staged, entries)
-            newest.wake()  # reads its commit number
+            newest.wake()  # This sets newest.commit, which is used below.
             others = [child for child in dict.fromkeys([*staged, *loaded]) if child is not newest]
             number = max(self._number, newest.commit, *(child.commit for child in others)) + 1
             after = self._whole(record, entries)
@@ -188,7 +195,7 @@ class ChildStorage:
                 self._stream_time = entries.stream_time
             if entries.forgets:
                 others = [c for c in self._segments.live.values() if c.exists and c is not newest]
-            else:  # a database is not opened again for a copy of the record
+            else:  # Do not open a closed database only to write a copy of the metadata.
                 others = [child for child in others if child.database is not None]
             del whole[COMMIT]
             for child in others:
@@ -196,7 +203,7 @@ class ChildStorage:
                 child.write({OFFSETS: sorted_rows(whole)})
 
     def _expected(self) -> dict[int, Expected]:
-        """Return the progress of each segment, for the record."""
+        """Return the last commit of each segment for the entry ``kstore.segments``."""
         return {
             number: Expected(child.commit, child.sealed)
             for number, child in self._segments.live.items()
@@ -204,13 +211,13 @@ class ChildStorage:
         }
 
     def _take(self) -> dict[Child, list[tuple[StagedNamespace, Rows]]]:
-        """Return the staged rows by segment, all as of one point in time."""
+        """Return the staged rows of each segment, all as of one point in time."""
         places = [
             (child, namespace)
             for child in self._segments.live.values()
             for namespace in child.namespaces
         ]
-        # The store's own namespace is empty, but raises if the store has been closed.
+        # The namespace of the store stages no rows. It is here because it raises if it is closed.
         _, *taken = take((self._segments.rows, *(namespace for _, namespace in places)))
         staged: dict[Child, list[tuple[StagedNamespace, Rows]]] = {}
         for (child, namespace), rows in zip(places, taken, strict=True):
@@ -219,12 +226,12 @@ class ChildStorage:
         return staged
 
     def _outlived(self) -> bool:
-        """Return True if every segment, and so the record, is about to be dropped."""
+        """Return True if all segments have expired, so that the metadata would be dropped too."""
         present = any(child.exists for child in self._segments.live.values())
         return bool(self._segments.expired) and not present
 
     def _newest(self, staged: Container[Child], entries: Entries) -> Child:
-        """Return the newest segment, or the segment of stream time if there is none."""
+        """Return the newest segment, or the segment of stream time if the store has no segment."""
         live = self._segments.live.items()
         present = [number for number, child in live if child.exists or child in staged]
         if present:
@@ -253,11 +260,11 @@ class ChildStorage:
         child.commit, child.loaded = number, False
         for namespace, rows in staged:
             namespace.clear(rows)
-        if first:  # a power cut may lose later commits, but must not lose this entry
+        if first:  # A power cut may lose later commits, but must not lose the entry kstore.commit.
             self._segments.sync(child)
 
     def _whole(self, record: StoreRecord, entries: Entries) -> dict[bytes, bytes | None]:
-        """Return the whole record of the store, with these entries."""
+        """Return the whole metadata of the store: ``record`` changed by ``entries``."""
         time = self._stream_time if entries.stream_time is None else entries.stream_time
         offsets: dict[Partition, int | None] = dict(record.offsets)
         if entries.offsets is not None:
@@ -275,7 +282,11 @@ class ChildStorage:
         return dict(zip(rows.keys, rows.values, strict=True))
 
     def _sync_all_but(self, child: Child) -> None:
-        """Sync the other segments, so that a crash loses no rows of the offsets in ``child``."""
+        """Sync all segments but ``child``.
+
+        The commit writes offsets to ``child``. If the other segments were not synced before, a
+        crash could lose rows that these offsets count as written.
+        """
         for other in self._segments.live.values():
             if other is not child:
                 other.sync()
@@ -287,14 +298,17 @@ class ChildStorage:
                 namespace.clear()
 
     def close(self) -> None:
-        """Close the databases, and drop expired segments whose commit is done."""
+        """Close the databases, and drop the segments that a commit left because scans read them."""
         try:
             self._seal()
         finally:
             self._segments.close()
 
     def _seal(self) -> None:
-        """Record the clean close of the databases, so that the next open need not read them."""
+        """Close the databases, and note in the metadata that each database was closed cleanly.
+
+        The next open then need not read these databases.
+        """
         holder = self._holder
         if holder is None or not self._segments.is_own:
             return
@@ -306,19 +320,19 @@ class ChildStorage:
                     holder.write({OFFSETS: Rows([SEGMENTS], [entry])})
 
     def abandon(self) -> None:
-        """Close the database after a failed open; a new store leaves none."""
+        """Close the databases after a failed open. If the open created the store, remove it."""
         self.close()
         if self._undo is not None:
             self._undo()
 
 
 def read_children(engine: Engine, root: Path, store: str) -> StoreRecord:
-    """Return the record that the segments of a closed store contain.
+    """Return the metadata that the segments of a closed store contain.
 
     Raises
     ------
     InconsistentStateError
-        A segment is missing, or has no entry of its commits.
+        A segment is missing, or has no entry ``kstore.commit``.
     """
     return read_progress(engine, root, store).record
 
@@ -326,18 +340,23 @@ def read_children(engine: Engine, root: Path, store: str) -> StoreRecord:
 def read_progress(
     engine: Engine, root: Path, store: str, *, all_segments: bool = False
 ) -> Progress:
-    """Return the progress of the segments of a closed store.
+    """Return which commits the segments of a closed store contain.
 
     Parameters
     ----------
+    engine : Engine
+    root : Path
+        The state directory.
+    store : str
+        The name of the store.
     all_segments : bool
-        Read also those that were closed cleanly.
+        If True, also read the segments that were closed cleanly.
 
     Raises
     ------
     InconsistentStateError
-        A segment is missing or has no entry of its commits, or one that was closed cleanly lacks
-        commits.
+        A segment is missing, or has no entry ``kstore.commit``, or lacks commits although it was
+        closed cleanly.
     """
     return _again(lambda: _read_progress(engine, root, store, all_segments), lambda: None)
 
@@ -369,7 +388,10 @@ def _read_progress(engine: Engine, root: Path, store: str, all_segments: bool) -
 
 
 def _again(find: Callable[[], _T], prepare: Callable[[], object]) -> _T:
-    """Read a store, and try again if its writer drops segments meanwhile."""
+    """Call ``find``. If it fails, call ``prepare`` and try again, up to four times.
+
+    A read may fail because the writer of the store drops segments at the same time.
+    """
     for _ in range(_ATTEMPTS):
         try:
             return find()
@@ -381,7 +403,7 @@ def _again(find: Callable[[], _T], prepare: Callable[[], object]) -> _T:
 def _read_child(engine: Engine, root: Path, store: str, name: str) -> StoreRecord:
     try:
         database = engine.open_child(root, store, name, read_only=True)
-    except FileNotFoundError:  # it has been dropped meanwhile, or was never finished
+    except FileNotFoundError:  # The writer has dropped the segment, or did not finish creating it.
         return StoreRecord()
     with closing(database):
         return _record_of(database, store)

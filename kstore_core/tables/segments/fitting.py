@@ -1,7 +1,8 @@
-"""A check, by two rows of each namespace, that a store is opened as what it was written as.
+"""A check whether the spec with which a store is opened fits the stored rows.
 
-A directory of Kafka Streams does not record the store's spec. With a wrong interval, shape or
-order, reads would miss rows, and live rows would expire.
+A directory that Kafka Streams wrote does not contain the store's spec. With a wrong segment
+interval, shape or key order, reads would miss rows, and rows would expire too early. The check
+compares the first and the last row of each namespace with the spec.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ __all__ = ["Fitting", "end_keys"]
 
 
 class Fitting:
-    """The rows that the segments of a store may hold.
+    """The check whether the rows in a store's segments fit the spec of the store.
 
     Parameters
     ----------
     spec : StoreSpec
+        The spec with which the store is opened.
     where : Path
-        The directory of the store.
+        The directory of the store, for errors.
     starts : iterable of int
-        The start times of its segments, ms, from which an error suggests an interval.
+        The start times of the store's segments in ms. An error uses them to suggest an interval.
     """
 
     def __init__(self, spec: StoreSpec, where: Path, starts: Iterable[int] = ()) -> None:
@@ -41,26 +43,35 @@ class Fitting:
         self._time_of = rows_of(spec.shape, time_ordered=spec.time_ordered).segment_time
 
     def check(self, keys: Iterable[bytes], number: int) -> None:
-        """Refuse keys that cannot be in the segment of this id.
+        """Check that stored keys belong to a segment.
+
+        Parameters
+        ----------
+        keys : iterable of bytes
+            The stored keys, without a segment id.
+        number : int
+            The id of the segment that contains the keys.
 
         Raises
         ------
         InconsistentStateError
+            A key has no time, or its time lies outside the segment.
         """
         start = number * self._interval
         for key in keys:
             time = _time(self._time_of, key)
             if time is None or segment_id(time, self._interval) != number:
                 raise InconsistentStateError(
-                    f"the segment {self._spec.name}.{start} in {self._where} holds a row of "
-                    f"{'no time' if time is None else f'the time {time}'}, read as one of a "
+                    f"the segment {self._spec.name}.{start} in {self._where} holds a row with "
+                    f"{'no time' if time is None else f'the time {time}'}, if the store is a "
                     f"{_worded(self._spec.shape, self._spec.time_ordered)} store with "
-                    f"segment_interval_ms={self._interval}; nothing was changed. Open the store "
-                    f"as what it was written as{self._better(key, start, time)}"
+                    f"segment_interval_ms={self._interval}. Such a row cannot be in this segment; "
+                    "nothing was changed. Open the store with the spec that it was written with"
+                    f"{self._better(key, start, time)}"
                 )
 
     def _better(self, key: bytes, start: int, time: int | None) -> str:
-        """Return the description that the row would fit."""
+        """Return a suggestion of an interval or shape that the row would fit, or an empty text."""
         width = gcd(*self._starts)
         if time is not None and 0 <= time - start < width:
             return f": segment_interval_ms={width} would fit"
@@ -75,13 +86,14 @@ class Fitting:
 
 
 def end_keys(database: Database, id_bytes: int = 0) -> list[bytes]:
-    """Return the first and the last key of each namespace that holds rows.
+    """Return the first and the last key of each namespace that contains rows, except offsets.
 
     Parameters
     ----------
+    database : Database
     id_bytes : int
-        The size of the segment id in front of each key. If not 0, the first key of the last segment
-        is returned too.
+        The size in bytes of the segment id with which each key begins. If it is not 0, the result
+        also contains the first key of the last segment.
     """
     found = []
     for name in database.namespaces():
@@ -96,7 +108,7 @@ def end_keys(database: Database, id_bytes: int = 0) -> list[bytes]:
 
 
 def _time(time_of: Callable[[bytes], int], key: bytes) -> int | None:
-    """Return the time of a row, ms, or None if it has none."""
+    """Return the time in a row's key in ms, or None if the key contains no valid time."""
     try:
         time = time_of(key)
     except FormatError:

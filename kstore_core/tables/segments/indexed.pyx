@@ -1,9 +1,10 @@
 # cython: language_level=3
-"""A time-ordered table with an index by key, which finds the rows of a key.
+"""A table whose rows are sorted by time, with an index that finds the rows of a key.
 
-Each row, ``00 times key``, has an index row, ``01 key times``, whose value is empty. Both are
-staged together. The table reads and writes rows; a scan from ``01`` on reads the index and gives its keys,
-each with the value of its row.
+The key of a row is ``00 times key``. Each row has an index row with the key ``01 key times`` and an
+empty value. Both are staged together. A caller reads and writes only rows, and the table maintains
+the index. A scan that begins at ``01`` or later reads the index. It returns the keys of index rows,
+each with the value of the row to which the index row belongs.
 """
 
 from collections import deque
@@ -23,28 +24,32 @@ cdef object _MISSING = object()
 cdef bytes _INDEX = b"\x01"         # the first byte of index rows
 
 cdef enum:
-    WRITTEN_ROWS = 10_000           # the rows of one write of a deleted range
-    MOST_TIMES_STAGED = 4           # row, index row, and of each the removal of an older one
-    SEGMENT_BYTES = 8               # the segment id that may stand before a key
+    WRITTEN_ROWS = 10_000           # how many rows delete_range deletes in one write
+    # How often a put may stage the key: a row, an index row, and the removal of an older one of
+    # each.
+    MOST_TIMES_STAGED = 4
+    SEGMENT_BYTES = 8               # the size of the segment id with which a stored key may begin
 
 
 cdef class IndexedTable:
-    """A table over the segments of a store.
+    """A table of rows that are sorted by time, with an index by key.
 
     Parameters
     ----------
     below : SegmentedTable
-        Rows and index rows.
+        The table that stores the rows and the index rows.
     pairs : RowPairs
-        Converts one to the other.
+        An object that converts the key of a row to the key of its index row, and back.
     repair_index : bool
-        A scan that finds an index row without a row removes it, if the table is writable.
+        If True, a scan that finds an index row without a row removes the index row. Ignored if the
+        table is read-only.
 
     Attributes
     ----------
     below : SegmentedTable
+        The table that stores the rows and the index rows.
     rows : StagedNamespace
-        The namespace whose close ends scans.
+        A namespace of the store. Scans of the table fail after its close.
     """
 
     def __cinit__(self, SegmentedTable below not None, RowPairs pairs not None, *, bint repair_index=True):
@@ -65,28 +70,30 @@ cdef class IndexedTable:
 
     @property
     def segments(self):
-        """The ids of the live segments, ascending."""
+        """The ids of the segments that have not expired, in ascending order."""
         return self.below.segments
 
     @property
     def dropped(self):
-        """Segments that have expired since the store was opened."""
+        """The number of segments that have expired since the store was opened."""
         return self.below.dropped
 
     def segment_of(self, bytes key):
-        """The segment of the time in ``key``, a row's or an index row's."""
+        """Return the id of the segment for the time in ``key``, a key of a row or an index row."""
         return self.below._id_of(key)
 
-    # Writes. A row is staged after its index row and removed before it: a commit by another thread
-    # in between may leave an index row without a row, which is repaired, but never the reverse.
+    # Writes. The index row is staged before the row, and the row is removed before the index row.
+    # So if another thread commits in between, the store may contain an index row without a row,
+    # which a scan repairs, but never a row without an index row.
 
     def put_one(self, bytes key, bytes value):
-        """Set a row and its index row; None deletes both."""
+        """Write a row and its index row, or delete both if ``value`` is None."""
         cdef bytes index = self._pairs.index_of(key)
         cdef Py_ssize_t most = MOST_TIMES_STAGED * (len(key) + SEGMENT_BYTES)
         if value is not None:
             most += len(value)
-        self.rows._check_writable()  # in a fork the owner of the lock may not exist
+        # Raise before the lock is taken: in a forked process nobody may release the lock.
+        self.rows._check_writable()
         with self._turn:
             if self._scans:
                 self._save(key, index)
@@ -100,7 +107,10 @@ cdef class IndexedTable:
                 self.below.put_one(key, value)
 
     def write(self, writes):
-        """Write rows and their index rows, in their order: all of them, or none."""
+        """Write rows and their index rows in the given order.
+
+        If a row is refused, nothing is written.
+        """
         cdef list rows = []
         self.rows._check_writable()
         with self._turn:
@@ -112,7 +122,7 @@ cdef class IndexedTable:
             self.below.write(rows)
 
     def delete_range(self, bytes lo not None, bytes hi):
-        """Delete the rows with ``lo <= key < hi``; ``hi`` None reaches to the end."""
+        """Delete the rows with ``lo <= key < hi``; no upper limit if ``hi`` is None."""
         cdef list writes = []
         self.rows._check_writable()
         for keys, _ in self.scan(Bounds(lo, hi)):
@@ -123,14 +133,17 @@ cdef class IndexedTable:
         self.write(writes)
 
     def load(self, chunks):
-        """Bulk load rows that ascend by ``(segment, key)`` past the staging, and return how many."""
+        """Load rows without staging them, and return their number.
+
+        The rows must be in ascending order of ``(segment, key)``.
+        """
         self.rows._check_writable()
         with self._turn:
             self._read_ahead()
             return self.below.load(self._with_index(chunks)) // 2
 
     def _with_index(self, chunks):
-        """The chunks, and the index rows behind the last row of each segment."""
+        """Yield the chunks, and the index rows of a segment after the segment's last row."""
         cdef list index = []
         last = None
         for number, keys, values in self.below._runs(chunks):
@@ -144,7 +157,10 @@ cdef class IndexedTable:
             yield sorted(index), [b""] * len(index)
 
     def expire(self, long long first_live):
-        """Expire segments, after the open scans of the index have read all that they need."""
+        """Remove the segments before ``first_live``.
+
+        Before that, the open scans of the index read all their rows into memory.
+        """
         with self._turn:
             self._read_ahead()
             self.below.expire(first_live)
@@ -152,9 +168,10 @@ cdef class IndexedTable:
     # Reads.
 
     def scan(self, bounds):
-        """Chunks of rows in the order of ``(segment, key)``, as of this call.
+        """Return an iterator of chunks in the order of ``(segment, key)``.
 
-        Rows if ``bounds.lo`` lies before 01, else index rows with the values of their rows.
+        Later writes do not change the result. If ``bounds.lo`` lies before the byte 01, the chunks
+        contain rows. Otherwise they contain the keys of index rows and the values of their rows.
         """
         if bounds.lo is not None and bounds.lo >= _INDEX:
             return IndexScan(self, bounds)
@@ -165,20 +182,20 @@ cdef class IndexedTable:
         return self.below.scan(bounds)
 
     def first(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
-        """The first row of a scan, or None if it is empty."""
+        """Return the first row that a scan would yield, or None if there is no row."""
         for keys, values in self.scan(Bounds(lo, hi, reverse)):
             return keys[0], values[0]
         return None
 
     def approximate_count(self):
-        """The approximate number of rows."""
+        """Return the approximate number of rows, without index rows."""
         return self.below.approximate_count() // 2
 
-    # Open scans of the index look rows up after their call, so a write first saves the old rows for
-    # them.
+    # A scan of the index looks up the rows of a chunk when it reads the chunk. So before a write
+    # changes a row, the scan gets the old value of the row.
 
     cdef int _save(self, bytes row, bytes index) except -1:
-        """Save the current row for the scans that may reach it."""
+        """Save the present value of a row for each open scan that may reach the row."""
         cdef IndexScan scan
         cdef object value = _MISSING
         for alive in list(self._scans.values()):
@@ -190,7 +207,7 @@ cdef class IndexedTable:
         return 0
 
     cdef int _read_ahead(self) except -1:
-        """Read all open scans to their end."""
+        """Make each open scan of the index read its remaining chunks into memory."""
         cdef IndexScan scan
         for alive in list(self._scans.values()):
             scan = alive()
@@ -200,7 +217,7 @@ cdef class IndexedTable:
         return 0
 
     cdef int _repair(self, bytes index) except -1:
-        """Remove an index row without a row, unless there is no room to stage that."""
+        """Remove an index row that has no row, unless staging has no room for the removal."""
         if self._repairs and self.rows._staging._has_room(MOST_TIMES_STAGED * len(index)):
             self.below.put_one(index, None)
         return 0
@@ -211,14 +228,17 @@ cdef list _both(key, value, context, index):
 
 
 cdef class IndexScan:
-    """A scan of the index as of its call: an iterator of chunks of index rows and rows' values.
+    """A scan of the index, which is an iterator of chunks.
+
+    A chunk contains the keys of index rows and the values of their rows. Writes after the start of
+    the scan do not change its result.
 
     Parameters
     ----------
     table : IndexedTable
     bounds : Bounds
-        Bounds of index rows. :class:`~kstore_core.keys.IndexBounds` also filter the index rows
-        before their rows are looked up.
+        The range of index rows to read. If it is a :class:`~kstore_core.keys.IndexBounds`, it also
+        filters the index rows before the scan looks up their rows.
     """
 
     def __cinit__(self, IndexedTable table not None, bounds):
@@ -249,7 +269,7 @@ cdef class IndexScan:
         return self._lo <= index and (self._hi is None or index < self._hi)
 
     cdef tuple _next_chunk(self):
-        """The next chunk that has rows, or None at the end."""
+        """Return the next chunk that is not empty, or None at the end of the scan."""
         cdef tuple found
         while self._chunks is not None:
             chunk = next(self._chunks, None)
@@ -262,7 +282,10 @@ cdef class IndexScan:
         return None
 
     cdef tuple _look_up(self, list index):
-        """The index rows (of one segment) that have a row, and the values of their rows."""
+        """Return the keys of those index rows that have a row, and the values of these rows.
+
+        All index rows in ``index`` must belong to the same segment.
+        """
         cdef RowPairs pairs = self._table._pairs
         cdef list rows = [pairs.row_of(<bytes?>key) for key in index]
         cdef Segment segment = self._table.below._of(<bytes>rows[0])
@@ -283,13 +306,13 @@ cdef class IndexScan:
         return [index[at] for at in present], [values[at] for at in present]
 
     def close(self):
-        """Close the scan of the index. A second close does nothing."""
+        """Close the scan. A second close does nothing."""
         with self._table._turn:
             self._ahead.clear()
             self._release()
 
     def __del__(self):
-        # The chunks release themselves; waiting for the lock here could deadlock.
+        # The chunks release their resources themselves. To wait for the lock could deadlock.
         self._table._scans.pop(id(self), None)
 
     cdef int _release(self) except -1:

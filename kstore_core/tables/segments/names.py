@@ -1,8 +1,8 @@
-"""The names of segments: Kafka's, and those of its older versions.
+"""The names of segments in Kafka Streams, including the names of its older versions.
 
-A segment is named ``<store>.<start>``, the start in ms: its id times the interval. Older names are
-``<store>:<start>`` and ``<store>-yyyyMMddHHmm``, in UTC; the rules are those of Kafka's
-``AbstractSegments``.
+A segment is named ``<store>.<start>``. The start is in ms and equals the segment's id times the
+segment interval. Older versions used the names ``<store>:<start>`` and ``<store>-yyyyMMddHHmm``
+(in UTC). The rules are those of ``AbstractSegments`` in Kafka Streams.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["by_id", "is_dated", "name_of", "starts"]
 _log = logging.getLogger("kstore_core")
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
-_DATE = re.compile(r"[0-9]{12}")  # or strptime takes fewer digits
+_DATE = re.compile(r"[0-9]{12}")  # Without this check, strptime would accept fewer digits.
 _LAST = 2**63 - 1
 
 
@@ -30,20 +30,29 @@ def name_of(store: str, start: int) -> str:
 
 
 def is_dated(store: str, child: str) -> bool:
-    """Return True if a name gives the minute in which the segment begins."""
+    """Return True if a segment's name contains its start as a date and minute, not in ms."""
     return child[len(store) : len(store) + 1] == "-"
 
 
 def starts(store: str, children: Iterable[str], where: object) -> dict[str, int]:
-    """Return the start times (ms) of segments, from their names; ascending.
+    """Return a dict from the names of segments to their start times in ms, sorted by time.
 
-    A name with an invalid date, or one before 1970, is left out with a warning in the log, as in
-    Kafka.
+    A name with an invalid date, or with a date before 1970, is ignored, and the log gets a warning.
+    Kafka Streams does the same.
+
+    Parameters
+    ----------
+    store : str
+        The name of the store.
+    children : iterable of str
+        The names of the segments.
+    where : object
+        The directory of the segments, for errors and warnings.
 
     Raises
     ------
     InconsistentStateError
-        A name is not that of a segment of this store.
+        A name is not the name of a segment of this store.
     """
     found = {}
     for child in children:
@@ -57,22 +66,30 @@ def starts(store: str, children: Iterable[str], where: object) -> dict[str, int]
 
 @lru_cache
 def _leave_out(child: str, where: str) -> None:
-    """Log a warning once, however often the names are read."""
-    _log.warning("%s in %s is left out: it names no time of a segment", child, where)
+    """Log a warning about an ignored name, but only once, even if the names are read again."""
+    _log.warning(
+        "%s in %s is ignored, because its name contains no valid start of a segment", child, where
+    )
 
 
 def by_id(store: str, found: Mapping[str, int], where: object, interval_ms: int) -> dict[int, str]:
-    """Return the names of segments by their ids.
+    """Return a dict from the ids of segments to their names.
 
     Parameters
     ----------
+    store : str
+        The name of the store.
     found : mapping of str to int
-        The result of :func:`starts`.
+        The start times of the segments by name, which :func:`starts` returns.
+    where : object
+        The directory of the segments, for errors.
+    interval_ms : int
+        The width of a segment in ms.
 
     Raises
     ------
     InconsistentStateError
-        A segment does not begin at a multiple of the interval, or two names are the same segment.
+        A segment does not begin at a multiple of the interval, or two names mean the same segment.
     """
     names: dict[int, str] = {}
     for name, start in found.items():
@@ -86,8 +103,8 @@ def by_id(store: str, found: Mapping[str, int], where: object, interval_ms: int)
         if number in names:
             raise InconsistentStateError(
                 f"{names[number]!r} and {name!r} in {where} are both the segment "
-                f"{name_of(store, number * interval_ms)!r}; nothing was changed. Take one of them "
-                "away"
+                f"{name_of(store, number * interval_ms)!r}; nothing was changed. Move one of them "
+                "out of the directory"
             )
         names[number] = name
     return names
@@ -107,12 +124,13 @@ def _start(store: str, child: str, where: object) -> int | None:
         start = int(rest)
     else:
         raise InconsistentStateError(
-            f"{child!r} in {where} is no segment of the store {store!r}, whose names are "
-            f"{store}.<start in ms>; nothing was changed. Take it away, or open the store that it "
-            "belongs to"
+            f"{child!r} in {where} is no segment of the store {store!r}; the segments of the store "
+            f"are named {store}.<start in ms>. Nothing was changed. Move {child!r} out of the "
+            "directory, or open the store to which it belongs"
         )
     if start > _LAST:
         raise InconsistentStateError(
-            f"{child!r} in {where} begins beyond 64 bits, so it is no segment; nothing was changed"
+            f"{child!r} in {where} is no segment, because its start does not fit in 64 bits; "
+            "nothing was changed"
         )
     return start if start >= 0 else None

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""A table of the rows of another table whose keys begin with a prefix."""
+"""A table that contains those rows of another table whose keys begin with a prefix."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.string cimport memcpy
@@ -13,13 +13,18 @@ __all__ = ["PrefixedTable"]
 
 
 cdef class PrefixedTable:
-    """The rows of a table whose keys begin with a prefix; the keys here lack the prefix.
+    """A table that contains those rows of another table whose keys begin with a prefix.
+
+    A key of this table is the key in the other table without the prefix.
 
     Parameters
     ----------
     below : Table
-    prefix, end : bytes
-        The first bytes of the keys, and the least key behind all of them.
+        The table that stores the rows.
+    prefix : bytes
+        The bytes with which the stored keys begin.
+    end : bytes
+        The end of the range of stored keys, exclusive.
     """
 
     def __cinit__(self, below not None, bytes prefix not None, bytes end not None):
@@ -32,33 +37,34 @@ cdef class PrefixedTable:
     points = segment_of = expire = None
     key_overhead = 0
 
-    # Over a single namespace, lookups and puts call it directly, without a frame of the table.
+    # If the table below is a single namespace, lookups and puts call the namespace directly, which
+    # saves the time of one call.
 
     cpdef object get(self, bytes key):
-        """The value of ``key``, or None."""
+        """Return the value of ``key``, or None if the key is missing."""
         if self._only is not None:
             return self._only.get(joined(self._prefix, key))
         return self._below.get(self._prefix + key)
 
     cpdef object put_one(self, bytes key, bytes value):
-        """Set ``key``; None deletes."""
+        """Write the value of ``key``, or delete the row if ``value`` is None."""
         if self._only is not None:
             self._only.put(self._prefix + key, value)
         else:
             self._below.put_one(self._prefix + key, value)
 
     def get_many(self, list keys not None):
-        """The values of ``keys``, in their order."""
+        """Return the values of ``keys`` in the order of ``keys``."""
         return self._below.get_many([self._prefix + key for key in keys])
 
     def write(self, writes):
-        """Write rows, in their order: all of them, or none."""
+        """Write rows in the given order. If a row is refused, no row is written."""
         self._below.write(
             [Write(self._prefix + key, value, context) for key, value, context in writes]
         )
 
     def delete_range(self, bytes lo not None, bytes hi):
-        """Delete ``lo <= key < hi``; ``hi`` None reaches to the end."""
+        """Delete the rows with ``lo <= key < hi``; no upper limit if ``hi`` is None."""
         self._below.delete_range(self._prefix + lo, self._beyond(hi))
 
     cdef bytes _from(self, bytes lo):
@@ -68,7 +74,7 @@ cdef class PrefixedTable:
         return self._end if hi is None else joined(self._prefix, hi)
 
     def scan(self, bounds):
-        """Chunks of rows in key order, as of this call."""
+        """Return an iterator of chunks of rows in key order. Later writes do not change it."""
         lo, hi = self._from(bounds.lo), self._beyond(bounds.hi)
         if self._only is not None:
             chunks = self._only.scan(lo, hi, reverse=bounds.reverse)
@@ -77,7 +83,7 @@ cdef class PrefixedTable:
         return _Unprefixed(chunks, len(self._prefix))
 
     cdef tuple _start(self, bytes lo, bytes hi, bint reverse):
-        """The first chunk of a scan, or None, and a scan of the rest, or None."""
+        """Return the first chunk of a scan and an iterator of the rest, each None if empty."""
         if self._only is None:
             chunks = self.scan(Bounds(lo, hi, reverse))
             chunk = next(chunks, None)
@@ -85,7 +91,7 @@ cdef class PrefixedTable:
         return self._bare(self._only._start(self._from(lo), self._beyond(hi), reverse))
 
     cdef tuple _bare(self, tuple begun):
-        """A start of the table below, with the keys of this one."""
+        """Remove the prefix from the keys in the result of the lower table's ``_start``."""
         cdef Py_ssize_t size = len(self._prefix)
         chunk, rest = begun
         if chunk is None:
@@ -93,7 +99,7 @@ cdef class PrefixedTable:
         return _without(chunk, size), None if rest is None else _Unprefixed(rest, size)
 
     cdef int _append(self, tuple chunk, list keys, list values) except -1:
-        """Add a chunk of the table below, with the keys of this one."""
+        """Append the rows of a chunk to ``keys`` and ``values``, without the prefix of the keys."""
         cdef Py_ssize_t size = len(self._prefix)
         cdef bytes key
         for key in <list>chunk[0]:
@@ -102,23 +108,23 @@ cdef class PrefixedTable:
         return 0
 
     def first(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
-        """The first row of a scan, or None if it is empty."""
+        """Return the first row that a scan would yield, or None if there is no row."""
         row = self._below.first(self._from(lo), self._beyond(hi), reverse=reverse)
         return None if row is None else (bare(row[0], len(self._prefix)), row[1])
 
     def load(self, chunks):
-        """Bulk load ascending rows without staging them, and return their number."""
+        """Load rows in ascending order without staging them, and return their number."""
         return self._below.load(
             ([self._prefix + key for key in keys], values) for keys, values in chunks
         )
 
     def approximate_count(self):
-        """The number of rows, counted by a scan."""
+        """Return the number of rows, which a scan counts."""
         return sum(len(keys) for keys, _ in self.scan(Bounds()))
 
 
 cdef class _Unprefixed:
-    """Chunks whose keys lose their prefix."""
+    """An iterator of chunks that removes the prefix from the keys."""
 
     cdef object _chunks
     cdef Py_ssize_t _size
@@ -149,7 +155,7 @@ cdef bytes joined(bytes prefix, bytes key):
 
 
 cdef tuple _without(tuple chunk, Py_ssize_t size):
-    """A chunk without the first bytes of its keys."""
+    """Return a chunk without the first ``size`` bytes of each key."""
     cdef list keys = <list>chunk[0]
     cdef bytes key
     return [bare(key, size) for key in keys], chunk[1]

@@ -1,8 +1,8 @@
-"""Segments that share one table: the keys of a segment begin with its id.
+"""The segments of a store if all segments share one table, in which keys begin with a segment id.
 
-This is the layout on engines without ``capabilities.children``. The id has eight bytes, big-endian,
-so the order of the keys is that of (segment, key). A store of many segments opens, upgrades and
-commits like a store of a single segment.
+kstore uses this layout on engines without ``capabilities.children``. A segment id has eight bytes
+and is big-endian, so rows are sorted by segment and then by key. The open, the upgrade and the
+commit of such a store do not depend on the number of its segments.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ __all__ = ["ID_BYTES", "PrefixedSegments", "split_id"]
 _ID = struct.Struct(">q")
 _LAST_ID = 2**63 - 1
 ID_BYTES = _ID.size
-"""The size of the id in front of each key."""
+"""The size in bytes of the segment id with which each stored key begins."""
 
 
 class PrefixedSegments:
-    """The segments that lie in one table.
+    """The segments of a store if all segments share one table.
 
     Parameters
     ----------
     below : Table
-        The table of their rows, without other rows.
+        The table of the segments' rows. It must not contain other rows.
     writable : bool
-        Delete expired rows.
+        If True, delete expired rows from the table.
 
     Attributes
     ----------
     rows : StagedNamespace
-        The common namespace.
+        The namespace of the table.
     key_overhead : int
-        The bytes by which a stored key is longer.
+        The number of bytes that the segment id adds to each key.
     """
 
     key_overhead = _ID.size
@@ -48,7 +48,7 @@ class PrefixedSegments:
         self._writable = writable
 
     def segments(self) -> list[Segment]:
-        """Return the segments with rows, found by a seek to each."""
+        """Return the segments that contain rows. This makes one seek per segment."""
         found: list[Segment] = []
         lo: bytes | None = b""
         while lo is not None and (row := self._below.first(lo)) is not None:
@@ -58,11 +58,11 @@ class PrefixedSegments:
         return found
 
     def segment(self, number: int) -> Segment:
-        """Return a segment, which may be empty."""
+        """Return the segment with this id, even if it contains no rows."""
         return _PrefixedSegment(number, self._below)
 
     def write(self, groups: dict[Segment, list[Write]]) -> None:
-        """Write the rows of several segments: all of them, or none."""
+        """Write rows of several segments. If a row is refused, no row is written."""
         self._below.write(
             Write(_ID.pack(segment.id) + key, value, context)
             for segment, writes in groups.items()
@@ -70,7 +70,7 @@ class PrefixedSegments:
         )
 
     def expire(self, first_live: int) -> None:
-        """Delete the rows before ``first_live``. The next commit writes the deletion."""
+        """Stage the deletion of the segments before ``first_live``. The next commit writes it."""
         if self._writable:
             self._below.delete_range(b"", _ID.pack(first_live))
 
@@ -90,17 +90,17 @@ class _PrefixedSegment(Segment):
 
 
 def split_id(key: bytes) -> tuple[int, bytes]:
-    """Return the id of the segment that a row lies in, and the row's key within it.
+    """Split a stored key into the segment id and the key within the segment.
 
     Raises
     ------
     InconsistentStateError
-        The key does not begin with an id.
+        The key does not begin with a segment id.
     """
     number: int = _ID.unpack_from(key)[0] if len(key) >= _ID.size else -1
     if number < 0:
         raise InconsistentStateError(
-            f"the key {key!r} does not begin with a segment id, so these are not the rows of a "
-            "window or session store; open it as the kind of store that it is"
+            f"the stored key {key!r} does not begin with a segment id, so this is not a window or "
+            "session store; open the store with the spec that it was written with"
         )
     return number, key[_ID.size :]

@@ -1,18 +1,21 @@
-"""The last commit of each segment, to detect a segment that has lost the end of its log.
+"""The numbers of the last commits of segments, which reveal that a segment has lost commits.
 
-Each database of a store in segments has a write-ahead log of its own, and a power cut or a damaged
-file may take the end of one and leave the others. So commits are numbered. What a commit writes to
-a segment carries the commit's number, and the record of the store, which is in the newest segment,
-lists the number of each segment. A segment whose own number is less than the listed one has lost
-rows.
+If each segment of a store has a separate database, each database has a separate write-ahead log. A
+power cut or a damaged file may destroy the end of one log and leave the other logs complete.
 
-Two entries of the offsets namespace hold this; Kafka Streams reads past both:
+So kstore numbers the commits. Each batch that a commit writes to a segment contains the number of
+the commit. The newest segment contains the record of the store, which is its metadata. The record
+lists the last commit number of each segment. A segment whose own number is less than the number in
+the list has lost rows.
 
-* ``kstore.commit``, in each segment: the number of the last commit that wrote to it, and the record
-  of the store as of that commit (offsets, position, stream time, notes). From a segment that lacks
-  commits, this gives the offsets that its rows still justify.
-* ``kstore.segments``, in the record: the segments, the number of each, and a flag. The flag is set
-  if the database was closed cleanly since, so that no log is needed to read it.
+Two entries of the offsets namespace contain these numbers. Kafka Streams ignores both entries.
+
+* Each segment has an entry ``kstore.commit``. It contains the number of the last commit that wrote
+  to the segment, and the metadata of the store after that commit (offsets, position, stream time,
+  notes). If a segment lacks commits, its entry tells up to which offsets its rows are complete.
+* The record has an entry ``kstore.segments``. It lists the segments, the commit number of each, and
+  a flag. The flag is set if the segment's database was closed cleanly after that commit. Such a
+  database does not need its log any more.
 """
 
 from __future__ import annotations
@@ -63,14 +66,15 @@ _SEGMENT = struct.Struct(">qq?")
 
 
 class Expected(NamedTuple):
-    """A segment's entry in the record of a store.
+    """The state in which a segment must be according to the metadata of its store.
 
     Attributes
     ----------
     commit : int
-        The number of the last commit that wrote to it; 0 if other software wrote it.
+        The number of the last commit that wrote to the segment; 0 if other software wrote it.
     sealed : bool
-        Its database was closed cleanly since, so its rows do not depend on a write-ahead log.
+        True if the segment's database was closed cleanly after that commit. Its rows then do not
+        depend on a write-ahead log.
     """
 
     commit: int
@@ -78,15 +82,18 @@ class Expected(NamedTuple):
 
 
 class SegmentCommit(NamedTuple):
-    """The last commit that wrote to a segment.
+    """The last commit that wrote to a segment, as its entry ``kstore.commit`` describes it.
 
     Attributes
     ----------
     number : int
+        The number of the commit.
     digest : int or None
-        CRC-32 of Kafka's entries, where the commit wrote the record of the store beside the rows.
+        The CRC-32 of the entries that Kafka Streams reads; None unless the commit also wrote the
+        metadata of the store to this segment.
     record : StoreRecord or None
-        The record as of the commit; None if the newest segment has it beside the rows.
+        The metadata of the store after the commit; None if the segment has separate entries for
+        the metadata.
     """
 
     number: int
@@ -96,18 +103,18 @@ class SegmentCommit(NamedTuple):
 
 @dataclass(slots=True)
 class Progress:
-    """The combined progress of the segments of a store.
+    """The commits that the segments of a store contain, and the resulting offsets.
 
     Attributes
     ----------
     record : StoreRecord
-        The offsets are those that the rows of all segments justify.
+        The metadata of the store. Its offsets are those of the last commit that no segment lacks.
     segments : dict of int to Expected
-        The segments by id, as the databases are.
+        For each segment id, the last commit that the segment's database contains.
     number : int
         The number of the last known commit.
     behind : str
-        A message about the segments that lack commits; empty if there are none.
+        A message about the segments that lack commits; empty if no segment lacks commits.
     """
 
     record: StoreRecord
@@ -119,7 +126,17 @@ class Progress:
 def with_record(
     entries: Mapping[bytes, bytes | None], number: int, segments: Mapping[int, Expected]
 ) -> dict[bytes, bytes | None]:
-    """Return the record of a store, for its newest segment and the commit of this number."""
+    """Return the entries of a store's metadata that commit ``number`` writes to the newest segment.
+
+    Parameters
+    ----------
+    entries : mapping of bytes to bytes or None
+        The metadata after the commit.
+    number : int
+        The number of the commit.
+    segments : mapping of int to Expected
+        The last commit of each segment after this commit.
+    """
     kafkas = kafka_digest((key, value) for key, value in entries.items() if value is not None)
     commit = _COMMIT.pack(number, _WITH_RECORD) + _DIGEST.pack(kafkas)
     return {**entries, COMMIT: commit, SEGMENTS: encode_segments(segments)}
@@ -131,7 +148,9 @@ def without_record(entries: Mapping[bytes, bytes | None], number: int) -> bytes:
     Parameters
     ----------
     entries : mapping of bytes to bytes or None
-        The whole record as of this commit, in the order of its keys.
+        The whole metadata of the store after this commit, sorted by key.
+    number : int
+        The number of the commit.
     """
     parts = [_COMMIT.pack(number, _WITHOUT_RECORD)]
     for key, value in entries.items():
@@ -141,7 +160,7 @@ def without_record(entries: Mapping[bytes, bytes | None], number: int) -> bytes:
 
 
 def decode_commit(data: bytes) -> SegmentCommit:
-    """Decode the entry ``kstore.commit``.
+    """Decode the value of an entry ``kstore.commit``.
 
     Raises
     ------
@@ -174,7 +193,7 @@ def _pairs(data: bytes, at: int) -> Iterable[tuple[bytes, bytes]]:
 
 
 def commit_of(database: Database) -> int:
-    """The number of the last commit that wrote to a segment's database; 0 if there was none."""
+    """Return the number of the last commit that wrote to a segment's database, or 0 if none did."""
     if OFFSETS not in database.namespaces():
         return 0
     entry = database.namespace(OFFSETS).get(COMMIT)
@@ -182,12 +201,12 @@ def commit_of(database: Database) -> int:
 
 
 def encode_segments(segments: Mapping[int, Expected]) -> bytes:
-    """Encode the entry ``kstore.segments``."""
+    """Encode the value of the entry ``kstore.segments``."""
     return b"".join(_SEGMENT.pack(number, *segments[number]) for number in sorted(segments))
 
 
 def decode_segments(data: bytes) -> dict[int, Expected]:
-    """Decode the entry ``kstore.segments``, by segment id.
+    """Decode the value of the entry ``kstore.segments`` to a dict by segment id.
 
     Raises
     ------
@@ -219,29 +238,34 @@ def find_progress(
     max_read: int,
     all_segments: bool = False,
 ) -> Progress:
-    """Read the progress of the segments, and reset the offsets if a segment has lost commits.
+    """Read which commits the segments of a store contain.
 
-    The record is that of the newest segment with one. Each other segment whose database was not
-    closed cleanly is read too.
+    The metadata comes from the newest segment that contains metadata with a spec. Each other
+    segment whose database was not closed cleanly is read as well. If such a segment has lost
+    commits, the offsets in the result are those of the last commit that no segment lacks.
 
     Parameters
     ----------
+    store : str
+        The name of the store.
     where : Path
         The directory of the segments.
     names : mapping of int to str
         The names of the segments by their ids.
     read : callable
-        Takes the id of a segment and returns the record in its offsets namespace.
+        A function that takes the id of a segment and returns the metadata in the segment's offsets
+        namespace.
     max_read : int
-        The most segments that are read to find the record.
+        The greatest number of segments to read in search of the metadata.
     all_segments : bool
-        Also read those that were closed cleanly. An open leaves that to the first use of each.
+        If True, also read the segments that were closed cleanly. If False, these segments are
+        checked only when they are used for the first time.
 
     Raises
     ------
     InconsistentStateError
-        A segment is missing or has no entry of its commits, or one that was closed cleanly lacks
-        commits.
+        A segment is missing, or has no entry ``kstore.commit``, or lacks commits although it was
+        closed cleanly.
     CorruptionError
         An entry is damaged.
     """
@@ -255,7 +279,8 @@ def find_progress(
         return Progress(merged)
     segments = decode_segments(holder.segments)
     commit = None if holder.commit is None else decode_commit(holder.commit)
-    # Kafka Streams has written since: a newer segment, or other offsets beside this record.
+    # If there is a newer segment without metadata, or if the offsets do not match the digest, then
+    # Kafka Streams has written to the store after the last commit of kstore.
     written_by_kafka = len(records) > 1 or commit is None or commit.digest != holder.digest
     _check_present(store, where, names, segments, written_by_kafka=written_by_kafka)
     found = Progress(merged, segments, 0 if commit is None else commit.number)
@@ -268,12 +293,14 @@ def find_progress(
             continue
         record = records.get(other) or read(other)
         if record.commit is None:
-            raise lost_rows(store, where, f"{names[other]} does not say which commits it has")
+            raise lost_rows(store, where, f"{names[other]} has no entry 'kstore.commit'")
         own = decode_commit(record.commit)
         if own.number >= expected.commit:
             continue
-        lacks = f"{names[other]} has commit {own.number} and should have {expected.commit}"
-        if expected.sealed:  # no log was needed, so it is an older copy, and its use is refused
+        lacks = f"{names[other]} has commit {own.number} and should have commit {expected.commit}"
+        # A database that was closed cleanly needs no log, so it can lack commits only if somebody
+        # replaced it with an older copy.
+        if expected.sealed:
             raise lost_rows(store, where, lacks)
         if own.record is None:
             own = own._replace(record=record)
@@ -297,15 +324,15 @@ def _behind(segments: Iterable[str], record: StoreRecord) -> str:
         for (topic, partition), offset in sorted(record.known_offsets.items())
     )
     return (
-        f"the end of a write-ahead log was lost: {', '.join(segments)}. The offsets count as those "
+        f"the end of a write-ahead log was lost: {', '.join(segments)}. So kstore uses the offsets "
         f"of the last commit that all segments have ({offsets or 'none'}); process the input again "
-        "from there"
+        "from these offsets"
     )
 
 
 @lru_cache
 def _warn(where: str, text: str) -> None:
-    """Log a warning once, however often the store is read."""
+    """Log a warning, but only once, even if the store is read again."""
     _log.warning("%s: %s", where, text)
 
 
@@ -318,20 +345,20 @@ def _check_present(
     written_by_kafka: bool,
 ) -> None:
     missing = sorted(segments.keys() - names.keys())
-    if written_by_kafka:  # Kafka may have dropped the oldest, without an entry
+    if written_by_kafka:  # Kafka Streams drops old segments without changing the list of segments.
         missing = [number for number in missing if number > min(names)]
     if missing:
         raise lost_rows(
-            store, where, f"{len(missing)} of {len(segments)} segments of its record are missing"
+            store, where, f"{len(missing)} of {len(segments)} segments in its metadata are missing"
         )
 
 
 def lost_rows(store: str, where: Path, what: str) -> InconsistentStateError:
-    """Return the error for a store whose rows do not justify any of its offsets."""
+    """Return the error for a store that has lost rows, so that no offsets are valid for it."""
     set_aside = command("doctor", where.parent, options=f"--set-aside {store}")
     return InconsistentStateError(
         f"the store {store!r} in {where.parent} has lost rows that its offsets count as written: "
-        f"{what}. Nothing was changed. Put the files back from a copy; or set the store aside "
-        f"({set_aside}) and restore it from its changelog, or process its input again from the "
-        "start"
+        f"{what}. Nothing was changed. Put the files back from a copy. Or set the store aside "
+        f"({set_aside}), and then restore it from its changelog or process its input again from "
+        "the start"
     )

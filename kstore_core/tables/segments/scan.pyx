@@ -1,7 +1,9 @@
 # cython: language_level=3
-"""Scans over segments: as of their call, though they open one segment after another.
+"""Scans that read several segments, one after another.
 
-A write to a segment first makes the scans that have not reached it start to read it.
+A scan returns the rows as they were when the scan was created, although it opens a segment only
+when it reaches the segment. Before a write changes a segment, every scan that has not reached the
+segment opens its iterator over it.
 """
 
 from threading import RLock
@@ -14,16 +16,16 @@ from kstore_core.tables.staging cimport StagedNamespace
 __all__ = ["OpenScans", "SegmentScan"]
 
 
-cdef Py_ssize_t TOGETHER = 8  # the most segments started at once
+cdef Py_ssize_t TOGETHER = 8  # the greatest number of segments that a scan opens at once
 
 
 cdef class OpenScans:
-    """The scans of a table that have segments left to read.
+    """The open scans of a table that have not reached their last segment.
 
     Parameters
     ----------
     rows : StagedNamespace
-        The namespace whose close ends them.
+        A namespace of the store. The scans fail after its close.
     """
 
     def __cinit__(self, StagedNamespace rows not None):
@@ -32,7 +34,7 @@ cdef class OpenScans:
         self._turn = RLock()
 
     cdef int read_first(self, Segment segment) except -1:
-        """Start to read ``segment`` in the scans that have not reached it, as it is now."""
+        """Open an iterator over ``segment`` in each scan that has not reached the segment."""
         cdef SegmentScan scan
         if self._scans:
             for alive in list(self._scans.values()):
@@ -43,21 +45,23 @@ cdef class OpenScans:
 
 
 cdef class SegmentScan:
-    """A scan over segments, one after another: an iterator of chunks.
+    """An iterator of chunks that reads several segments, one after another.
 
-    It uses one segment at a time, and those that were written to since the scan was made.
+    The scan keeps open iterators only over the segment that it is reading and over segments that
+    were written to since the scan was created.
 
     Parameters
     ----------
     others : OpenScans
-        The scans of its table.
+        The open scans of the same table.
     segments : list of Segment
-        Ascending; the scan changes the list.
+        The segments to read, in ascending order. The scan changes the list.
     lo, hi : bytes or None
-        Read the rows with ``lo <= key < hi`` of each segment.
+        The range of keys, which is ``lo <= key < hi``, to read in each segment.
     reverse : bool
+        If True, read the segments and their rows in descending order.
     joined : bool
-        A chunk may contain rows of several segments.
+        If True, a chunk may contain rows of several segments.
     """
 
     def __cinit__(
@@ -71,7 +75,7 @@ cdef class SegmentScan:
         self._begun = {}
         if not reverse:
             segments.reverse()
-        self._waiting = segments  # the next one is the last
+        self._waiting = segments  # The scan reads this list from its end.
         if len(segments) > 1 and not (joined and self._begin_together()):
             others._scans[id(self)] = ref(self)
             self._known = True
@@ -96,15 +100,16 @@ cdef class SegmentScan:
                 raise StopIteration
             self._next_segment()
 
-    # A segment is begun by the thread that reads or by one that writes: whoever has the turn.
+    # The iterator over a segment is opened either by the thread that reads the scan, or by a thread
+    # that writes to the segment. Both threads take the lock for this.
 
     cdef int _next_segment(self) except -1:
-        """Come to the next segment, the last of those that wait."""
+        """Open the next segment, which is the last one in the list ``_waiting``."""
         if not self._known:
             return self._come_to_next()
         with self._others._turn:
             self._come_to_next()
-            if not self._waiting:  # no write has to make it read early any more
+            if not self._waiting:  # Writes need not notify this scan any more.
                 self._others._scans.pop(id(self), None)
         return 0
 
@@ -120,7 +125,7 @@ cdef class SegmentScan:
         return 0
 
     cdef bint _begin_together(self) except -1:
-        """Start all segments at once if they are few. Return False if that is not possible."""
+        """Open iterators over all segments together. Return False if that is not possible."""
         cdef Segment segment
         cdef list ranges = [], begun, keys, values
         cdef StagedNamespace rows = None
@@ -155,7 +160,7 @@ cdef class SegmentScan:
         return True
 
     cdef tuple _begin(self, Segment segment):
-        if segment.gone:  # before this scan had the lock
+        if segment.gone:  # It expired before this scan had the lock.
             return None, None
         segment._touch()
         return segment._start(self._lo, self._hi, self._reverse)
@@ -167,7 +172,7 @@ cdef class SegmentScan:
         return 0
 
     cdef int _leave(self) except -1:
-        """Release the segment that is being read."""
+        """Release the segment that the scan is reading."""
         cdef Segment segment = self._segment
         if segment is not None:
             self._segment = None
@@ -176,13 +181,14 @@ cdef class SegmentScan:
         return 0
 
     def close(self):
-        """Release all segments. A second close does nothing."""
+        """Close the scan and release all segments. A second close does nothing."""
         with self._others._turn:
             self._release()
 
     def __del__(self):
         if self._waiting is not None:
-            self._release()  # no other thread has it; waiting for the lock here could deadlock
+            # No other thread has a reference to this scan. To wait for the lock could deadlock.
+            self._release()
 
     cdef int _release(self) except -1:
         cdef list waiting = self._waiting

@@ -7,11 +7,11 @@ cdef class Segment:
     cdef readonly object table
     cdef readonly unsigned long long used
     cdef readonly Py_ssize_t users
-    cdef bint gone                  # expired, and may be dropped
+    cdef bint gone                  # set if the segment has expired
     cdef object _get
     cdef object _put
-    cdef StagedNamespace _rows      # set if the table is a bare namespace
-    cdef PrefixedTable _part        # set if the table is a part of another one
+    cdef StagedNamespace _rows      # set if the table is a NamespaceTable
+    cdef PrefixedTable _part        # set if the table is a PrefixedTable
 
     cdef int _touch(self) except -1
     cdef object _call(self, str method, tuple arguments, dict named=*)

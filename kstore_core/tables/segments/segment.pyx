@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""One segment of time of a store, whose rows are a table of their own."""
+"""A segment of a store, which contains the rows of one interval of time."""
 
 from kstore_core.tables.segments.prefixed cimport PrefixedTable
 from kstore_core.tables.staging cimport StagedNamespace
@@ -12,19 +12,19 @@ cdef unsigned long long _uses = 0
 
 
 cdef class Segment:
-    """One segment and its rows, which are opened at the first use.
+    """A segment of a store. The table of its rows is opened at the first use.
 
     Parameters
     ----------
     number : int
-        The segment id: the time of its rows divided by the interval, truncated.
+        The segment id. It is the time of a row divided by the segment interval and truncated.
 
     Attributes
     ----------
     table : Table or None
-        The rows; None before the first use.
+        The table of the segment's rows; None before the first use.
     used : int
-        The number of the last use; it grows with every use of any segment.
+        The time of the last use, as the value of a counter of the uses of all segments.
     users : int
         The number of calls and scans that use the segment now.
     """
@@ -33,15 +33,15 @@ cdef class Segment:
         self.id = number
 
     def open(self):
-        """Open the table of the rows. Several threads may call this at the first use."""
+        """Open the table of the rows and return it. Several threads may call this at once."""
         raise NotImplementedError
 
     def load(self, chunks):
-        """Bulk load ascending rows without staging them, and return their number."""
+        """Load rows in ascending order without staging them, and return their number."""
         return self._call("load", (chunks,))
 
     cdef int _touch(self) except -1:
-        """Count a use, and open the rows if this is the first one."""
+        """Count a use of the segment, and open its table at the first use."""
         global _uses
         _uses += 1
         self.used = _uses
@@ -54,15 +54,15 @@ cdef class Segment:
             get, put = table.get, table.put_one
             rows = table.rows if type(table) is NamespaceTable else None
             part = table if type(table) is PrefixedTable else None
-            # Set all attributes once and together: another thread may have opened the rows
-            # meanwhile, and use its attributes now.
+            # Another thread may have opened the table meanwhile, and may be using it now. So set
+            # the attributes only if they are not set yet.
             if self._get is None:
                 self.table, self._put, self._rows, self._part = table, put, rows, part
                 self._get = get
         return 0
 
     cdef bytes _look_up(self, bytes key):
-        """The value of ``key``, or None."""
+        """Return the value of ``key``, or None if the key is missing."""
         if self._rows is not None:
             return self._rows.get(key)
         if self._part is not None:
@@ -70,7 +70,7 @@ cdef class Segment:
         return self._get(key)
 
     cdef int _set(self, bytes key, bytes value) except -1:
-        """Set ``key``; None deletes."""
+        """Write the value of ``key``, or delete the row if ``value`` is None."""
         if self._rows is not None:
             self._rows.put(key, value)
         elif self._part is not None:
@@ -79,8 +79,8 @@ cdef class Segment:
             self._put(key, value)
         return 0
 
-    # A segment with users is not closed. Lookups are not counted as users: if the database is
-    # closed meanwhile, its stand-in opens it again.
+    # A segment with users is not closed. A lookup need not be counted as a user, because a
+    # SleepingDatabase opens the database again if it is closed during the lookup.
 
     cdef object _call(self, str method, tuple arguments, dict named=None):
         self.users += 1
@@ -90,9 +90,9 @@ cdef class Segment:
             self.users -= 1
 
     cdef tuple _start(self, bytes lo, bytes hi, bint reverse):
-        """The first chunk of a scan of the rows, or None, and a scan of the rest, or None.
+        """Return the first chunk of a scan and an iterator of the rest, each None if empty.
 
-        If there is a rest, the code that closes it must decrement ``users``.
+        If an iterator is returned, the code that closes the iterator must decrement ``users``.
         """
         cdef object chunk, rest = None
         self.users += 1

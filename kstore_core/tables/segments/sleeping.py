@@ -1,6 +1,7 @@
-"""A stand-in for a closed database: every use opens the database again.
+"""A replacement for a closed database, which opens the real database at the next use.
 
-Staged rows are based on it meanwhile, so that they, and lookups through them, work as before.
+While the real database is closed, the namespaces with staged rows refer to the replacement. Writes
+to these namespaces and lookups in them work as before.
 """
 
 from __future__ import annotations
@@ -17,22 +18,25 @@ __all__ = ["SleepingDatabase"]
 
 
 class Sleeper(Protocol):
-    """The owner of a database, which is not closed while the lock is held."""
+    """The owner of a database. It does not close the database while another thread has the lock."""
 
     @property
     def lock(self) -> AbstractContextManager[Any]: ...
 
     def wake(self, *, make: bool = False) -> Database | None:
-        """Open the database and return it; None if it is missing and ``make`` is not set."""
+        """Open the database if it is closed, and return the database.
+
+        If the database does not exist, create it if ``make`` is True; otherwise return None.
+        """
 
 
 class SleepingDatabase(Database):
-    """A stand-in for a database.
+    """A replacement for a closed database. Its methods open the real database.
 
     Attributes
     ----------
     names : list of str
-        The namespaces that it had when it was closed.
+        The names of the namespaces that the real database had when it was closed.
     """
 
     def __init__(self, sleeper: Sleeper, path: Path) -> None:
@@ -55,10 +59,10 @@ class SleepingDatabase(Database):
         return self._made().load(namespace, chunks)
 
     def sync(self) -> None:
-        """Do nothing: the close of the database made all writes durable."""
+        """Do nothing, because the close of the database has made all writes durable."""
 
     def close(self) -> None:
-        """Do nothing: the database is closed."""
+        """Do nothing, because the database is closed."""
 
     def drop_namespace(self, name: str) -> None:
         self._made().drop_namespace(name)

@@ -1,11 +1,13 @@
 # cython: language_level=3, cdivision=True
-"""A table in segments of time, each of which expires as a whole: rows of window and session stores.
+"""The table of a window or session store, whose rows are divided into segments of time.
 
-A row lies in the segment of the time in its key. Other modules store the segments: each in a
-database of its own, or all in one under key prefixes. Scans go in the order of ``(segment, key)``
-or in its exact reverse.
+The time in the key of a row determines the row's segment. A segment expires as a whole. The
+segments are stored by other modules: each segment in a separate database, or all segments in one
+table under key prefixes. A scan returns rows in the order of ``(segment, key)`` or in the reverse
+order.
 
-The table does not refuse late records: the typed store asks the store's clock before it writes.
+The table accepts late records. The typed store checks with its clock whether a record is late
+before it writes the record.
 """
 
 from libc.limits cimport LLONG_MAX, LLONG_MIN
@@ -23,32 +25,34 @@ __all__ = ["SegmentedTable"]
 
 cdef enum:
     RECENT = 15
-    MOST_TIMES_STAGED = 4   # copies of the key: a row, the removal of an older one, and their ids
+    # How often a put may stage the key: a row, the removal of an older row, and both segment ids.
+    MOST_TIMES_STAGED = 4
     SEGMENT_BYTES = 8
 
 cdef long long FIRST = LLONG_MIN, LAST = LLONG_MAX
 
 
 cdef class SegmentedTable:
-    """A table over the segments of a store.
+    """The table of the rows of all segments of a store.
 
     Parameters
     ----------
     home : Segments
-        The storage of the segments.
+        The storage of the segments: a `ChildSegments` or a `PrefixedSegments`.
     time_of : callable
-        The time of a row (ms) by its key; of windows their start, of sessions their end.
+        A function that takes the key of a row and returns the row's time in ms. This is the start
+        of a window or the end of a session.
     interval_ms : int
-        Width of a segment.
+        The width of a segment in ms.
 
     Attributes
     ----------
     rows : StagedNamespace
-        The namespace whose close ends scans.
+        A namespace of the store. Scans of the table fail after its close.
     key_overhead : int
-        The bytes by which a stored key is longer.
+        The number of bytes that the storage adds to each key of the table.
     dropped : int
-        Segments that have expired since the store was opened.
+        The number of segments that have expired since the store was opened.
     """
 
     def __cinit__(self, home, time_of not None, long long interval_ms):
@@ -59,7 +63,7 @@ cdef class SegmentedTable:
         self._interval = interval_ms
         self._segments = {segment.id: segment for segment in home.segments()}
         self._ids = sorted(self._segments)
-        self._recent = [None] * (RECENT + 1)  # by the last bits of their ids
+        self._recent = [None] * (RECENT + 1)  # The index of a segment is the last bits of its id.
         self._first_live = FIRST
         self._scans = OpenScans(self.rows)
         self._turn = RLock()
@@ -71,17 +75,17 @@ cdef class SegmentedTable:
 
     @property
     def segments(self):
-        """The ids of the live segments, ascending."""
+        """The ids of the segments that have not expired, in ascending order."""
         return tuple(self._ids)
 
     # The segment of a row.
 
     cdef Segment _of(self, bytes key):
-        """The segment of the time in ``key``, or None if it does not exist."""
+        """Return the segment of the time in ``key``, or None if the segment does not exist."""
         return self._numbered(self._id_of(key))
 
     cdef Segment _numbered(self, long long number):
-        """The segment of this id, or None if it does not exist."""
+        """Return the segment with this id, or None if the segment does not exist."""
         cdef Segment segment = <Segment>self._recent[number & RECENT]
         if segment is None or segment.id != number:
             segment = <Segment>self._segments.get(number)
@@ -90,20 +94,22 @@ cdef class SegmentedTable:
             if segment is None:
                 return None
             segment._touch()
-            if number >= self._first_live:  # another thread may have made it expire meanwhile
+            if number >= self._first_live:  # Another thread may have expired it meanwhile.
                 self._recent[number & RECENT] = segment
             return segment
         segment._touch()
         return segment
 
     cdef Segment _to_write(self, long long number):
-        """The segment to which a row is written, or None if it has expired."""
+        """Return the segment with this id for a write, or None if the segment has expired."""
         if number < self._first_live:
             return None
         cdef Segment segment = <Segment>self._segments.get(number)
         if segment is None:
             if number < 0:
-                raise ValueError(f"the times of segment {number} are negative, but must be >= 0")
+                raise ValueError(
+                    f"the key of a row has a negative time, in segment {number}; times must be >= 0"
+                )
             segment = self._home.segment(number)
         segment._touch()
         self._scans.read_first(segment)
@@ -116,18 +122,18 @@ cdef class SegmentedTable:
         return time / self._interval
 
     cdef int _adopt(self, Segment segment) except -1:
-        """Add a segment that has been written to."""
+        """Add a segment to the table's list, unless the list already contains the segment."""
         if segment.id not in self._segments:
             self._segments[segment.id] = segment
             insort(self._ids, segment.id)
         return 0
 
     def segment_of(self, bytes key):
-        """The id of the segment of the time in ``key``, which need not exist."""
+        """Return the id of the segment for the time in ``key``. The segment need not exist."""
         return self._id_of(key)
 
     cdef list _within(self, long long lo, long long hi):
-        """The segments with ``lo <= id <= hi``, ascending."""
+        """Return the segments with ``lo <= id <= hi`` in ascending order."""
         cdef list ids = self._ids
         cdef Py_ssize_t first = 0, behind = len(ids)
         if behind and <long long>ids[0] < lo:
@@ -139,17 +145,17 @@ cdef class SegmentedTable:
     # Reads.
 
     cpdef object get(self, bytes key):
-        """The value of ``key``, or None."""
+        """Return the value of ``key``, or None if the key is missing."""
         cdef Segment segment = self._of(key)
         return None if segment is None else segment._look_up(key)
 
     cdef bytes find(self, long long number, bytes key):
-        """The value of ``key`` in the segment of this id, or None."""
+        """Return the value of ``key`` in the segment with this id, or None."""
         cdef Segment segment = self._numbered(number)
         return None if segment is None else segment._look_up(key)
 
     def get_many(self, list keys not None):
-        """The values of ``keys``, in their order; None for a missing key."""
+        """Return the values of ``keys`` in the order of ``keys``; None for a missing key."""
         cdef dict found = {}
         cdef Segment segment
         cdef Py_ssize_t index
@@ -160,7 +166,7 @@ cdef class SegmentedTable:
             if segment is not None:
                 found.setdefault(segment, []).append(index)
         for segment, indices in found.items():
-            if segment.gone:  # while the next ones were opened
+            if segment.gone:  # It expired while the loop above opened other segments.
                 continue
             rows = segment._call("get_many", ([keys[index] for index in indices],))
             for index, value in zip(indices, rows):
@@ -168,9 +174,10 @@ cdef class SegmentedTable:
         return values
 
     def scan(self, bounds):
-        """Chunks of rows in the order of ``(segment, key)``, each of one segment, as of this call.
+        """Return an iterator of chunks of rows in the order of ``(segment, key)``.
 
-        A segment is opened when the scan reaches it, or before a write to it.
+        Each chunk contains rows of one segment. Later writes do not change the result. The scan
+        opens a segment when it reaches the segment, or earlier if the segment is about to change.
         """
         lo, hi = bounds.segment_lo, bounds.segment_hi
         return self.between(
@@ -183,13 +190,21 @@ cdef class SegmentedTable:
         self, bytes lo, bytes hi, bint reverse, long long segment_lo, long long segment_hi,
         bint joined,
     ):
-        """A scan of ``lo <= key < hi`` within each segment from one to another."""
+        """Return a scan of the rows with ``lo <= key < hi`` in each of some segments.
+
+        Parameters
+        ----------
+        segment_lo, segment_hi : int
+            The ids of the first and the last segment, both inclusive.
+        joined : bool
+            If True, a chunk may contain rows of several segments.
+        """
         self.rows._check_open()
         cdef list segments = self._within(segment_lo, segment_hi)
         return SegmentScan(self._scans, segments, lo, hi, reverse, joined)
 
     def first(self, lo=None, hi=None, *, bint reverse=False):
-        """The first row of a scan, or None if it is empty."""
+        """Return the first row that a scan would yield, or None if there is no row."""
         cdef Segment segment
         self.rows._check_open()
         cdef list segments = self._within(FIRST, LAST)
@@ -205,20 +220,20 @@ cdef class SegmentedTable:
         return None
 
     def approximate_count(self):
-        """The approximate number of rows."""
+        """Return the approximate number of rows."""
         self.rows._check_open()
         return self._home.approximate_count()
 
-    # Writes. A write to an expired segment is dropped. Writes and expiry hold the lock, except a
-    # put to an open segment: no other thread runs before it is staged, unless a scan must be
-    # notified or rows must be spilled for it.
+    # Writes. A write to an expired segment is ignored. Writes and expiry take the lock. A put to an
+    # open segment does not need the lock if no scan is open and staging has room, because then no
+    # other thread can run before the row is staged.
 
     cpdef object put_one(self, bytes key, bytes value):
-        """Set ``key``; None deletes."""
+        """Write the value of ``key``, or delete the row if ``value`` is None."""
         self.put_at(self._id_of(key), key, value)
 
     cdef int put_at(self, long long number, bytes key, bytes value) except -1:
-        """Set ``key`` in the segment of this id, which is that of the time in ``key``."""
+        """Write a row to a segment, which must be that of the time in ``key``."""
         cdef Segment segment
         cdef Py_ssize_t most = MOST_TIMES_STAGED * (len(key) + SEGMENT_BYTES)
         if value is not None:
@@ -242,7 +257,7 @@ cdef class SegmentedTable:
         return 0
 
     def write(self, writes):
-        """Write rows, in their order: all of them, or none if one is refused."""
+        """Write rows in the given order. If a row is refused, no row is written."""
         cdef dict groups = {}
         cdef Segment segment
         self.rows._check_writable()
@@ -256,7 +271,7 @@ cdef class SegmentedTable:
                 self._adopt(segment)
 
     def delete_range(self, bytes lo not None, bytes hi):
-        """Delete ``lo <= key < hi`` from every segment; ``hi`` None reaches to the end."""
+        """Delete the rows with ``lo <= key < hi`` from every segment; no upper limit if None."""
         cdef Segment segment
         self.rows._check_writable()
         with self._turn:
@@ -266,12 +281,14 @@ cdef class SegmentedTable:
                 segment._call("delete_range", (lo, hi))
 
     def load(self, chunks):
-        """Bulk load rows that ascend by ``(segment, key)`` without staging them, and return how many.
+        """Load rows without staging them, and return their number.
+
+        The rows must be in ascending order of ``(segment, key)``.
 
         Raises
         ------
         ValueError
-            The rows do not ascend.
+            The rows are not in this order.
         """
         cdef Segment segment
         cdef long long last = -1
@@ -281,7 +298,8 @@ cdef class SegmentedTable:
             for number, run in groupby(self._runs(chunks), itemgetter(0)):
                 if number < last:
                     raise ValueError(
-                        f"rows must ascend by segment; {number} comes after {last}"
+                        f"a row of segment {number} comes after a row of segment {last}; rows must "
+                        "be loaded in the order of their segments"
                     )
                 last = number
                 segment = self._to_write(number)
@@ -291,7 +309,7 @@ cdef class SegmentedTable:
         return count
 
     def _runs(self, chunks):
-        """Chunks split where the segment changes, each with its segment's id in front."""
+        """Yield ``(segment id, keys, values)``; chunks are split where the segment changes."""
         cdef Py_ssize_t begin = 0, end
         for keys, values in chunks:
             begin = 0
@@ -303,10 +321,10 @@ cdef class SegmentedTable:
     # Expiry.
 
     def expire(self, long long first_live):
-        """Remove the segments before ``first_live``.
+        """Remove the segments before ``first_live`` from the table.
 
-        The next commit drops them; without a commit they are there again after the next open. Open
-        scans go on reading them.
+        The next commit drops them. If no commit follows, the next open of the store finds these
+        segments again. Scans that are already open continue to read them.
         """
         with self._turn:
             if first_live > self._first_live:
@@ -316,7 +334,7 @@ cdef class SegmentedTable:
         cdef Segment segment
         cdef long long before = self._first_live
         cdef list gone = self._within(FIRST, first_live - 1)
-        self._first_live = first_live  # nothing more is put there
+        self._first_live = first_live  # From now on, writes to these segments are ignored.
         try:
             for segment in gone:
                 self._scans.read_first(segment)

@@ -162,7 +162,7 @@ def test_what_the_topic_refuses_waits_until_it_takes_it(broker: Broker) -> None:
             (b"k", b"last", 1, None),
         ]:
             log.append(*record)
-        assert "larger than the topic takes; raise its max.message.bytes" in failure(log)
+        assert "larger than the topic allows; raise its max.message.bytes" in failure(log)
         set_topic(broker, topic, "max.message.bytes", 10_000)
         wait_until(lambda: "raise the topic's message.timestamp.after.max.ms" in failure(log))
         set_topic(broker, topic, "message.timestamp.after.max.ms", 10**12)
@@ -220,7 +220,7 @@ def test_a_user_who_may_not(broker: Broker, right: str) -> None:
             contents(log)
             log.append(b"k", b"v", 1)
 
-    with pytest.raises(EngineError, match=r"AUTHORIZATION_FAILED.*this user lacks a right"):
+    with pytest.raises(EngineError, match=r"AUTHORIZATION_FAILED.*user lacks a right"):
         use()
 
 

@@ -208,7 +208,7 @@ def test_a_log_that_no_longer_reaches_back_to_the_store(broker: Broker, tmp_path
         fill(log, [(b"%d" % number, b"", NOW_MS, None) for number in range(50)])
         broker.admin.delete_records([TopicPartition(topic, 0, 20)])
         wait_until(lambda: log.start_offset == 20)
-        behind = "the log begins at 20"
+        behind = "the log begins at offset 20"
         with (
             open_state(tmp_path / "0_0", engine="lmdb") as state,
             pytest.raises(InconsistentStateError, match=behind),

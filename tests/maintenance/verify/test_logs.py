@@ -73,7 +73,7 @@ def test_a_segment_that_is_missing(root: Path) -> None:
     ("rest", "why"),
     [
         (b"\x00" * 50, "50 zero bytes, which a power cut leaves"),
-        (b"\x00" * 6 + b"\x01\x2c" + b"\x00\x00\x10\x00half", "not written to its end"),
+        (b"\x00" * 6 + b"\x01\x2c" + b"\x00\x00\x10\x00half", "bytes of an incomplete batch"),
     ],
     ids=["zeros", "half"],
 )

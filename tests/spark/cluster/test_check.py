@@ -106,5 +106,5 @@ def test_a_root_of_one_machine_is_told(
     with pytest.raises(StateError, match="the machines cannot all use") as caught:
         check_cluster(spark, root, tasks=2)
     assert f"on {HOST} ({sys.executable}): a task cannot see the driver's file" in str(caught.value)
-    assert "or in an object store" in str(caught.value)
+    assert "or a root in an object store" in str(caught.value)
     assert nothing_written(root)

@@ -44,7 +44,7 @@ def test_each_test_that_the_page_names_exists() -> None:
 
 
 def test_each_failure_names_its_test() -> None:
-    table = PAGE.partition("## What dies")[2].partition("\n## ")[0]
+    table = PAGE.partition("## What happens after a failure")[2].partition("\n## ")[0]
     rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
     assert len(rows) >= 8
     assert all(re.search(r"`[\w/]+\.py::test_\w+` \|$", row) for row in rows)

@@ -392,7 +392,7 @@ def test_what_cannot_be_joined_is_told(
     df = spark.sql("select cast('a' as binary) k, 'b' text, 1 number, 2L at, 3 table_VALUE")
     with pytest.raises(StateError, match="has no store"):
         temporal_join(df, tmp_path / "nothing", key="k", timestamp="at")
-    with pytest.raises(SpecError, match="has no column 'key'; it has: k, text"):
+    with pytest.raises(SpecError, match="has no column 'key'; its columns are: k, text"):
         temporal_join(df, root, key="key", timestamp="at")
     with pytest.raises(SpecError, match="'text' is string, not binary"):
         temporal_join(df, root, key="text", timestamp="at")

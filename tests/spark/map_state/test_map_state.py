@@ -269,7 +269,7 @@ def test_what_cannot_be_mapped_is_told_when_the_plan_is_made(
     refuse(SpecError, "timestamps must be .* not 'seconds'", timestamps="seconds")
     refuse(SpecError, "durability must be .*, not 'none'", durability="none")
     refuse(SpecError, "partitions=0", partitions=0)
-    refuse(SpecError, "no column 'who'; it has: key, amount", key="who")
+    refuse(SpecError, "no column 'who'; its columns are: key, amount", key="who")
     refuse(SpecError, "'amount' is bigint, not binary or string", key="amount")
     refuse(SpecError, "'partition' is string, not int or bigint", partition_by="partition")
     refuse(SpecError, "no column 'time'", order_by=["time"])
@@ -277,8 +277,8 @@ def test_what_cannot_be_mapped_is_told_when_the_plan_is_made(
     refuse(
         SpecError, "cannot be sorted by the column 'many' of the type array<int>", order_by=["many"]
     )
-    refuse(SpecError, "two columns 'key'", df=df.selectExpr("*", "key"))
-    refuse(SpecError, "the schema has two columns 'a'", schema="a int, a int")
+    refuse(SpecError, "two columns named 'key'", df=df.selectExpr("*", "key"))
+    refuse(SpecError, "the schema has two columns named 'a'", schema="a int, a int")
     refuse(SpecError, "pass the columns that fn returns", schema=5)
     refuse(UnsupportedError, "object store", root="s3://bucket/root")
 

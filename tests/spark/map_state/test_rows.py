@@ -66,7 +66,9 @@ def test_rows_are_a_sequence() -> None:
     assert repr(others) == "<1 rows of key, number, place>"
     with pytest.raises(IndexError):
         others[1]
-    with pytest.raises(KeyError, match="no column 'nothing'; they have: key, number, place"):
+    with pytest.raises(
+        KeyError, match="no column 'nothing'; their columns are: key, number, place"
+    ):
         rows.column("nothing")
 
 

@@ -237,15 +237,15 @@ def test_what_has_no_partition_or_time_is_told(spark: SparkSession, root: Path) 
             with_partition_time(df, root=root, **other)
         assert not root.exists()
 
-    refuse("no column 'partition'; it has: timestamp, text, offset", df.drop("partition"))
+    refuse("no column 'partition'; its columns are: timestamp, text, offset", df.drop("partition"))
     refuse("no column 'at'", df, timestamp="at")
     refuse("'text' is string, not timestamp or bigint", df, timestamp="text")
     refuse("'text' is string, not array", df, headers="text")
-    refuse("two columns 'text'", df.selectExpr("*", "text"))
+    refuse("two columns named 'text'", df.selectExpr("*", "text"))
     refuse(
         "column name 'removed by keep' is reserved", df.withColumnRenamed("text", "removed by keep")
     )
-    with pytest.raises(SpecError, match="the key-value store 'kv' has no stream time"):
+    with pytest.raises(SpecError, match="the key-value store 'kv', because such a store has no"):
         map_state(
             df,
             print,

@@ -170,7 +170,7 @@ def test_chosen_shards_and_columns(small: tuple[Root, Any, Any]) -> None:
         number for number in range(30) if partition(b"%d" % number, SHARDS) != 1
     ]
     assert "headers" not in plan_store(home, manifest, spec, headers=False).task.schema.names
-    with pytest.raises(SpecError, match=r"root has no partition 3, 7; it has 0, 1, 2$"):
+    with pytest.raises(SpecError, match=r"root has no partition 3, 7; its partitions are 0, 1, 2$"):
         plan_store(home, manifest, spec, partitions=[7, 3, 1])
 
 

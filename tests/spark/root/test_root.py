@@ -365,7 +365,7 @@ def test_bytes_are_no_manifest(root: Path) -> None:
 def test_a_version_of_another_number_is_no_manifest(root: Path) -> None:
     Root.at(root).publish(manifest(1))
     (root / "_kstore" / "1.json").rename(root / "_kstore" / "7.json")
-    with pytest.raises(StateError, match=r"7\.json.*version is 1, not 7 as in its name"):
+    with pytest.raises(StateError, match=r"7\.json.*version is 1, not 7 as in the file.s name"):
         Root.at(root).load()
 
 

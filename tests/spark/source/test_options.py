@@ -217,7 +217,7 @@ def test_a_plan_of_options(root: Path) -> None:
         plan_of({**where, "changes": "true"})
     with pytest.raises(SpecError, match=r"from a disk; leave out the options storage\.key"):
         plan_of({**where, "streams_dir": "true", "storage.key": "x"})
-    with pytest.raises(SpecError, match="does not describe its stores; pass the option spec"):
+    with pytest.raises(SpecError, match="does not describe its stores; describe the store with"):
         plan_of({**where, "streams_dir": "true"})
 
 

@@ -158,7 +158,11 @@ def test_other_reads_go_by_the_same_format(spark: SparkSession, base: Path, tmp_
     [
         ("rates", {"asof": 5}, r"SpecError: .*no option 'asof'\. Did you mean 'as_of'\?"),
         ("rates", {"as_of": "2020-01-01T00:00"}, "has no UTC offset, so its instant is unknown"),
-        ("rates", {"columns": "valu"}, "the store 'rates' has no column 'valu'; it has: key, val"),
+        (
+            "rates",
+            {"columns": "valu"},
+            "the store 'rates' has no column 'valu'; its columns are: key, val",
+        ),
         ("nothing", {}, "StateError: .*nothing has no store: there is no manifest"),
         ("sums", {"as_of": 5}, "UnsupportedError: the store 'sums' has .* which has no history"),
     ],

@@ -90,5 +90,5 @@ def test_a_segment_of_another_time_is_refused_when_somebody_comes_to_it(tmp_path
     with open_state(tmp_path) as state:
         store = state.open(SPEC)
         assert store.fetch_one(b"k", 10) == b"v"
-        with pytest.raises(InconsistentStateError, match=r"w\.0 .* holds a row of the time 20"):
+        with pytest.raises(InconsistentStateError, match=r"w\.0 .* holds a row with the time 20"):
             store.fetch_one(b"k", 0)

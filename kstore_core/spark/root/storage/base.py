@@ -32,7 +32,7 @@ class Entry:
     is_link : bool
         True for a symbolic link. Such a link is not followed, and a root must not contain it.
     inode : tuple of int, optional
-        The device and the inode, which are equal for all hard links to a file. None on an object
+        The device and the inode, which are equal for all hard links to a file; None on an object
         store.
     """
 
@@ -46,9 +46,10 @@ class Entry:
 class Storage(Protocol):
     """A tree of files. An implementation must be frozen, and Spark's workers get pickled copies.
 
-    The methods raise a ``FileNotFoundError`` for a missing file, a ``StorageFullError`` for a full
-    disk, a ``StorageUnavailableError`` for a service that does not answer, and a
-    ``CorruptionError`` for a symbolic link below the root, unless their description differs.
+    Unless the description of a method differs, it raises a ``FileNotFoundError`` for a missing
+    file, and a ``CorruptionError`` for a symbolic link below the root. It raises a
+    ``StorageFullError`` for a full disk, and a ``StorageUnavailableError`` for a service that does
+    not answer.
     """
 
     @property

@@ -234,7 +234,7 @@ def _value(name: str, value: Any) -> Any:
     except ValueError:
         raise SpecError(
             f"the storage option {name!r} is {value!r}, not JSON such as true, 8 or "
-            '{"region_name": "x"}'
+            '{"region_name": "x"}; pass the value as JSON'
         ) from None
 
 
@@ -243,7 +243,8 @@ def _parameters() -> set[str]:
         from s3fs import S3FileSystem
     except ImportError as error:
         raise EngineUnavailableError(
-            f"s3:// addresses need s3fs, which is not installed here: {install_module('s3fs')}"
+            "s3:// addresses need the package s3fs, which is not installed in this Python. Install "
+            f"the package: {install_module('s3fs')}"
         ) from error
     signature = inspect.signature(S3FileSystem.__init__).parameters
     # s3fs has no parameter for the profile, and passes it on to the session of botocore.
