@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from kstore_core.engine import Database, Rows
 from kstore_core.errors import EngineError, StorageFullError, StoreClosedError
-from kstore_core.offsets.entries import CLOSED, COMMIT, OPEN, STATUS, sorted_rows
+from kstore_core.offsets.entries import CLOSED, OPEN, STATUS, sorted_rows
 from kstore_core.system.interrupts import uninterrupted
 from kstore_core.tables import OFFSETS, StoredTable
 from kstore_core.tables.segments.segment import Segment
@@ -173,9 +173,7 @@ class Child(Segment):
             with self._noticing_full(database):
                 database.write(batch)
             self._marked = self._home.marks
-            # A lost copy of the store's record does no harm; a lost entry of a commit does.
-            is_copy = batch.keys() == {OFFSETS} and COMMIT not in batch[OFFSETS].keys
-            if self._home.loses_tails and not is_copy:
+            if self._home.loses_tails and batch.keys() != {OFFSETS}:
                 self.unsynced = True
 
     def write_large(self, name: str, rows: Rows) -> bool:
@@ -186,7 +184,10 @@ class Child(Segment):
             database = self._writable()
             database.namespace(name)
             with self._noticing_full(database):
-                return database.write_large(name, rows)
+                done = database.write_large(name, rows)
+            if done and self._home.loses_tails:
+                self.unsynced = True  # until the entry of their commit is flushed, too
+            return done
 
     def _writable(self) -> Database:
         """Return the database, opened for a write."""
