@@ -124,7 +124,10 @@ class Faults:
                 )
 
     def meet(self, operation: Operation) -> _Torn | None:
-        """Count a call, and delay it, raise its error, or return its incomplete write."""
+        """Count a call, and delay it if a delay is set.
+
+        If a fault is due, raise its error. If the fault is an incomplete write, return the fault.
+        """
         self.counts[operation] += 1
         if delay := self._delays.get(operation):
             time.sleep(delay)

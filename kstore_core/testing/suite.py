@@ -119,6 +119,6 @@ def refuses(kind: type[Raised], use: Callable[[], object], what: str, *names: st
         return error
     except Exception as error:
         raise AssertionError(
-            f"{what} raises {kind.__name__}, not {type(error).__name__}: {error}"
+            f"{what} must raise {kind.__name__}, but raised {type(error).__name__}: {error}"
         ) from error
-    raise AssertionError(f"{what} raises {kind.__name__}; it returned {result!r}")
+    raise AssertionError(f"{what} must raise {kind.__name__}, but returned {result!r}")

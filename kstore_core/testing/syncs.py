@@ -1,5 +1,6 @@
-"""A disk that does not sync: the system calls of this process that make data durable fail.
+"""A disk that does not sync: every system call that should make data durable fails.
 
+This holds for the calls of this process.
 The kernel filters the system calls (seccomp), also those of C code and of other threads. This needs
 Linux on x86-64 or ARM, and no privileges.
 """

@@ -1,4 +1,4 @@
-"""Puts of many rows at once, given as columns: ``put_many`` and ``put_arrow`` of every shape."""
+"""Puts of many rows that are given as columns: ``put_many`` and ``put_arrow`` of every shape."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def columns_of(
     Parameters
     ----------
     wanted : sequence of str
-        The names that the store can take; ``key`` and ``value`` must be there.
+        The names of the columns that a put takes. The table must have all of them except
+        ``timestamp`` and ``headers``.
     ignored : sequence of str
-        The names of columns of a scan's table that a put does not take.
+        The names of the columns that the table of a scan has, but a put does not take.
 
     Raises
     ------
@@ -54,7 +55,13 @@ def columns_of(
 
 
 def columns_of_format(spec: StoreSpec, *times: str) -> tuple[str, ...]:
-    """Return the names of the columns of a put: ``times`` are those of the shape."""
+    """Return the names of the columns of a put.
+
+    Parameters
+    ----------
+    times : str
+        The names of the time columns of the shape, such as ``start``.
+    """
     timed = spec.format.timestamped or spec.format.versioned
     return (
         "key",
@@ -72,9 +79,10 @@ def encoded(
     timestamps: Any = None,
     headers: Any = None,
 ) -> Iterator[tuple[int, list[bytes], list[bytes | None]]]:
-    """Encode columns chunk by chunk: the index of the first row, raw keys, and raw values.
+    """Encode columns, and iterate over chunks of rows.
 
-    All rows are checked before the first chunk is yielded, so a bad value leaves nothing staged.
+    A chunk is the index of its first row, its raw keys and its raw values. All rows are encoded
+    before the first chunk is returned, so nothing is staged if a value is bad.
 
     Raises
     ------
@@ -112,7 +120,7 @@ def times_of(column: Any, name: str, count: int) -> list[int]:
     Raises
     ------
     ValueError
-        There are more or fewer times.
+        The column does not have ``count`` times.
     TypeError
         A time is missing or of another type.
     """

@@ -1,4 +1,4 @@
-"""The numbers of duplicates: of several values of one key and window."""
+"""The sequence numbers of duplicates, that is, of several values for one key and window."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ _MAX_KNOWN = 100_000
 
 
 class DuplicateNumbers:
-    """One counter for a store, as in Kafka Streams: it begins at 0 and increases before each put.
+    """The counter of a store, which numbers its duplicates as in Kafka Streams.
 
-    Kafka's counter begins again when a store is opened, so its puts overwrite stored values. Here
-    the first put of a key and window continues after their highest stored number.
+    The counter begins at 0 and is increased before each put. In Kafka Streams the counter begins at
+    0 again when a store is opened, so new values overwrite stored values. In kstore the first put
+    of a key and window continues after the highest number that is stored for them.
 
-    Not thread-safe: a caller must put each numbered record before the next call.
+    The counter is not thread-safe. The caller must put the numbered value before it asks for the
+    next number.
 
     Parameters
     ----------
@@ -39,7 +41,7 @@ class DuplicateNumbers:
         Raises
         ------
         StateError
-            The last number of the window is in use.
+            The highest possible number is already used in this window.
         """
         number = self._last + 1
         if number > MAX_NUMBER:

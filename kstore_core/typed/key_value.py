@@ -29,15 +29,15 @@ V = TypeVar("V")
 
 
 class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
-    """A key-value store. ``V`` is the value, or the wrapper that its format gives it.
+    """A key-value store. ``V`` is the type of the value, or of the record that contains the value.
 
-    Ranges are inclusive at both ends and in the order of the serialised keys; None leaves an end
-    open. Times are int milliseconds or aware datetimes.
+    Ranges are inclusive at both ends. They are in the order of the serialised keys. If an end is
+    None, the range is open at this end. Times are ints (ms) or aware datetimes.
 
     Attributes
     ----------
     table : Table
-        The bytes below.
+        The table of serialised keys and values.
     """
 
     def __init__(self, spec: StoreSpec, table: Table, context: StoreContext) -> None:
@@ -53,7 +53,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
         self.parts = StoreParts(repr(self), spec, context, table, values)
 
     def get_many(self, keys: Iterable[K]) -> list[V | None]:
-        """Return the values of ``keys``, in their order; None for a key without a value."""
+        """Return the values of ``keys`` in their order, and None for each key without a value."""
         given = list(keys)
         raws = self.table.get_many([self._raw_key(key) for key in given])
         read = self._read
@@ -64,14 +64,14 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
     def put_if_absent(
         self, key: K, value: Any, *, timestamp: Time | None = None, headers: Any = None
     ) -> V | None:
-        """Put if ``key`` has no value; returns the existing value, or None."""
+        """Put the value if ``key`` has none. Return the existing value, or None."""
         old = self.get(key)
         if old is None and value is not None:
             self.put(key, value, timestamp=timestamp, headers=headers)
         return old
 
     def put_all(self, pairs: Iterable[tuple[K, Any]] | Mapping[K, Any]) -> None:
-        """Put many pairs; if one is refused, none is written."""
+        """Put many pairs. If a pair is refused, no pair is written."""
         record = self._current_record.of_a_write()
         # Read all pairs first: their iterator may enter records of its own.
         given = list(pairs.items() if isinstance(pairs, Mapping) else pairs)
@@ -81,7 +81,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
             self._touch(record)
 
     def put_many(self, keys: Any, values: Any, timestamps: Any = None, headers: Any = None) -> None:
-        """Put many rows: the same as a put of each in their order, in less time.
+        """Put many rows at once. The result is the same as that of one put per row, in their order.
 
         Parameters
         ----------
@@ -99,7 +99,8 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
             The columns differ in length, a key or timestamp is missing, or a value has a type that
             the serde or the format does not take. Nothing was put.
         UncommittedLimitError, StorageFullError
-            As for :meth:`put`. Rows are staged in chunks of 16,384, and those before are staged.
+            As for :meth:`put`. Rows are staged in chunks of 16,384. The chunks before the error
+            are staged.
         """
         record = self._current_record.of_a_write()
         chunks = encoded(self._encoder, keys, values, timestamps, headers)
@@ -131,7 +132,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
         self.put_many(found["key"], found["value"], found.get("timestamp"), found.get("headers"))
 
     def delete(self, key: K) -> V | None:
-        """Delete ``key``; returns the value that it had, or None."""
+        """Delete ``key``. Return its value, or None if it had no value."""
         record = self._current_record.of_a_write()
         old = self.get(key)
         self.table.put_one(self._raw_key(key), None)
@@ -140,7 +141,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
         return old
 
     def range(self, lo: K | None, hi: K | None, *, reverse: bool = False) -> Scan[K, V]:
-        """Return the items with ``lo <= key <= hi``; none where ``lo`` lies after ``hi``."""
+        """Return the items with ``lo <= key <= hi``. There are none if ``lo`` is after ``hi``."""
         first = None if lo is None else self._raw_key(lo)
         last = None if hi is None else self._raw_key(hi)
         return self._scan(Bounds(first, None if last is None else last + b"\0", reverse))
@@ -150,12 +151,18 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
         return self._scan(Bounds(reverse=reverse))
 
     def prefix_scan(self, prefix: Any, *, reverse: bool = False) -> Scan[K, V]:
-        """Return the items whose serialised key begins with ``prefix``, bytes or a key."""
+        """Return the items whose serialised key begins with ``prefix``.
+
+        Parameters
+        ----------
+        prefix : bytes or key
+            A key is serialised.
+        """
         first = bytes(prefix) if isinstance(prefix, (bytes, bytearray)) else self._raw_key(prefix)
         return self._scan(Bounds(first, after_prefix(first), reverse))
 
     def approximate_num_entries(self) -> int:
-        """Return the approximate number of keys: the engine's estimate, and the staged rows."""
+        """Return the approximate number of keys: the engine's estimate plus the staged rows."""
         return self.table.approximate_count()
 
     def _change(self, row: bytes, raw: bytes) -> tuple[K, V]:
@@ -167,7 +174,10 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """Return the least byte string above all that begin with ``prefix``; None if there is none."""
+    """Return the first byte string after all byte strings that begin with ``prefix``.
+
+    Return None if there is no such byte string.
+    """
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
 

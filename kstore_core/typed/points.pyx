@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Point reads and writes of a key-value store: compiled from the user's call to the table's."""
+"""Reads and writes of one key in a key-value store, without Python frames."""
 
 from kstore_core.tables.points cimport PointTable
 from kstore_core.typed.values cimport Values
@@ -8,7 +8,7 @@ __all__ = ["Points"]
 
 
 cdef class Points:
-    """The methods of a key-value store that touch one key."""
+    """The methods of a key-value store that read or write one key."""
 
     cdef Values _values
     cdef object _table_get
@@ -20,7 +20,7 @@ cdef class Points:
         return cls
 
     def _bind(self, Values values not None, table, touch):
-        """Bind the table; ``touch`` is called after a write within a record's context."""
+        """Set the table. ``touch`` is called after a write that has a current input record."""
         self._values = values
         self._table_get = table.get
         self._table_put = table.put_one
@@ -40,7 +40,7 @@ cdef class Points:
         return self._table_get(raw_key)
 
     def get(self, key):
-        """The value of ``key``, or None.
+        """Return the value of ``key``, or None.
 
         Raises
         ------
@@ -53,12 +53,12 @@ cdef class Points:
         return None if raw is None else self._values.value_of(raw, key)
 
     def put(self, key, value, *, timestamp=None, headers=None):
-        """Set ``key`` to ``value``; None deletes.
+        """Set the value of ``key``. A value of None deletes.
 
         Parameters
         ----------
         value
-            The wrapper of the store's format, or the bare value with ``timestamp`` and ``headers``
+            The record type of the store's format, or the value with ``timestamp`` and ``headers``
             as arguments.
         timestamp : int or datetime, optional
             By default the input record's.
@@ -68,7 +68,7 @@ cdef class Points:
         Raises
         ------
         TypeError
-            ``key`` is None; a timestamp is missing; the format does not keep what was given.
+            ``key`` is None; a timestamp is missing; the format does not store a given argument.
         StateError
             The record of ``state.record(…)`` has ended in the task that started this one.
         UncommittedLimitError

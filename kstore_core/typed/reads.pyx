@@ -1,7 +1,7 @@
 # cython: language_level=3, cdivision=True
-"""Reads of a window or session store, from keys and times to the visible rows.
+"""Reads of a window or session store. They find the rows of keys and times that are visible.
 
-Reads of one key call the compiled table in segments directly, unless a layer lies between.
+A read of one key calls the segmented table directly if there is no layer above the table.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -44,17 +44,18 @@ cdef class Reads:
         self._session = keys.schema.session
 
     cdef int64_t last_hidden(self) except? -2:
-        """The latest time of a hidden row, ms; -1 if no row is hidden."""
+        """Return the latest time of rows that reads do not return (ms), or -1 if there are none."""
         cdef int64_t horizon = self._clock.horizon
         return -1 if horizon < 0 else horizon - 1 + self._hidden
 
     cdef bytes find(self, bytes key, int64_t first, int64_t second):
-        """The value of one row, or None.
+        """Return the value of one row, or None.
 
         Parameters
         ----------
         first, second : int
-            A window's start and its number, or a session's end and its start; not negative.
+            The start of a window and the number of a duplicate, or the end and the start of a
+            session. They must not be negative.
         """
         if first <= self.last_hidden():
             self._rows._check_open()
@@ -71,15 +72,15 @@ cdef class Reads:
         self, item, columns, bytes key_from, bytes key_to, int64_t earliest, int64_t latest,
         int64_t latest_start=INT64_MAX, *, bint reverse=False,
     ):
-        """Scan the visible rows of a range of keys and times, inclusive at both ends.
+        """Return a scan of the visible rows in a range of keys and times, inclusive at both ends.
 
         Parameters
         ----------
         item, columns : callable
-            The conversions of rows that a :class:`Scan` takes.
+            The functions that convert a row to an item, and rows to an Arrow table.
         key_from, key_to : bytes or None
         earliest, latest : int
-            The range of row times, ms.
+            The first and the last time of the rows, ms.
         latest_start : int
             The latest start of a session, ms.
         """
@@ -117,7 +118,7 @@ cdef class Reads:
     cdef object _of_key(
         self, bytes key, int64_t earliest, int64_t latest, int64_t latest_start, bint reverse
     ):
-        """The chunks of one key's rows, the same as those of its schema's ``fetch``."""
+        """Return the chunks of one key's rows, as the ``fetch`` of the key schema does."""
         cdef int64_t last = latest_start if self._session else INT32_MAX
         chunks = self._segments.between(
             row_of(key, earliest, 0, self._session, False),
@@ -128,7 +129,7 @@ cdef class Reads:
 
 
 cdef bytes row_of(bytes key, int64_t first, int64_t second, bint session, bint behind):
-    """The row key of ``key`` and its times; with ``behind``, the first row key after it."""
+    """Return the row key of a key and its times. With ``behind``, return the next possible key."""
     cdef Py_ssize_t size = PyBytes_GET_SIZE(key)
     cdef bytes row = PyBytes_FromStringAndSize(NULL, size + (16 if session else 12) + behind)
     cdef uint8_t *here = <uint8_t *>PyBytes_AS_STRING(row)

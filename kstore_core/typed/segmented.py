@@ -1,4 +1,4 @@
-"""The base of window and session stores: late writes and visible rows."""
+"""The base of window and session stores. It defines late writes and visible rows."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ K = TypeVar("K")
 
 
 class SegmentedStore(Store[K]):
-    """A store whose rows lie in segments of time, which expire whole.
+    """A store whose rows are divided into segments of time. A segment expires as a whole.
 
-    A row has a *time*: a window's start, a session's end. The horizon is stream time less the
-    retention. A write is dropped if its segment ends before the horizon. A row is visible if its
-    time is after the horizon, so a store may contain rows that no read returns, as in Kafka. A
-    time-ordered window store also shows a row at the horizon.
+    Each row has a *time*. This is the start of a window or the end of a session. The horizon is
+    stream time minus the retention. A write is dropped if its segment ends before the horizon. A
+    read returns a row if the row's time is after the horizon. So a store may contain rows that no
+    read returns, as in Kafka Streams. A time-ordered window store also returns rows at the horizon.
 
     Attributes
     ----------
     table : Table
-        The bytes below.
+        The table of serialised keys and values.
     clock : StreamClock
     """
 
@@ -48,7 +48,7 @@ class SegmentedStore(Store[K]):
 
     @property
     def late(self) -> int:
-        """The writes dropped since the store was opened, because their segment has expired."""
+        """The number of writes since the open that were dropped, as their segment had expired."""
         return self.clock.dropped_late
 
     def _change(self, row: bytes, raw: bytes) -> tuple[Any, Any]:

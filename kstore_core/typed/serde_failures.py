@@ -1,4 +1,4 @@
-"""Errors of failed serdes: of the serde's own error type, and a SerdeError with the place."""
+"""Errors of serdes. Each is a SerdeError, and also an error of the type that the serde raised."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class SerdeUnicodeError(SerdeError, UnicodeEncodeError):
 
 
 def serde_error(error: Exception, where: str) -> Exception:
-    """Return the error for a serde's error: of the same type, and a SerdeError with the place.
+    """Return a SerdeError of the same type as a serde's error, which names the serde and the key.
 
-    An error of a type without such a class is returned with the place as a note.
+    If there is no SerdeError of this type, return the error itself, with the place as a note.
     """
     message = f"{where}: {error}"
     if type(error) is UnicodeEncodeError:

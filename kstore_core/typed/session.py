@@ -28,17 +28,18 @@ A = TypeVar("A")
 
 
 class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
-    """A session store. ``A`` is the aggregate, or the wrapper that its format gives it.
+    """A session store. ``A`` is the type of the aggregate, or of the record that contains it.
 
-    A session lasts from the time of its first record to that of its last, both inclusive. Methods
-    take and return it as a :class:`~kstore_core.Windowed`. Stream time is the greatest end written.
-    A session is visible until stream time has passed its end by the retention.
+    A session lasts from the time of its first record to the time of its last record, both
+    inclusive. Methods take and return a session as a :class:`~kstore_core.Windowed`. Stream time is
+    the greatest end that was written. Reads return a session until stream time is later than its
+    end plus the retention.
 
-    Ranges are inclusive at both ends; None leaves an end open. The sessions of one key are in the
-    order of end and start. The sessions of several keys are in the order of the end's segment, key,
-    end and start; in a time-ordered store of end, start and key, except for a range of keys in a
-    store with an index: then of segment, key, end and start. Times are int milliseconds or aware
-    datetimes.
+    Ranges are inclusive at both ends. If an end is None, the range is open at this end. The
+    sessions of one key are ordered by end, then start. The sessions of several keys are ordered by
+    the segment of their end, then key, end and start. In a time-ordered store they are ordered by
+    end, start and key; but if the store has an index, a range of keys is ordered by segment, key,
+    end and start. Times are ints (ms) or aware datetimes.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
     def put_many(
         self, keys: Any, aggregates: Any, starts: Any, ends: Any, headers: Any = None
     ) -> None:
-        """Put many rows: the same as a put of each in their order, in less time.
+        """Put many rows at once. The result is the same as that of one put per row, in their order.
 
         Parameters
         ----------
@@ -78,7 +79,8 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
             The columns differ in length, a key or time is missing, a session ends before its start,
             or a value has a type that the serde or the format does not take. Nothing was put.
         UncommittedLimitError, StorageFullError
-            As for :meth:`put`. Rows are staged in chunks of 16,384, and those before are staged.
+            As for :meth:`put`. Rows are staged in chunks of 16,384. The chunks before the error
+            are staged.
         """
         begins = times_of(starts, "starts", len(keys))
         lasts = times_of(ends, "ends", len(keys))
@@ -124,9 +126,9 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
         *,
         reverse: bool = False,
     ) -> Scan[Windowed[K], A]:
-        """The same as :meth:`find_sessions`, for the keys with ``key_from <= key <= key_to``.
+        """Find sessions as :meth:`find_sessions` does, for the keys ``key_from <= key <= key_to``.
 
-        The scan is empty if ``key_from`` lies after ``key_to``. Serialised keys are compared.
+        The serialised keys are compared. The scan is empty if ``key_from`` is after ``key_to``.
         """
         first = None if key_from is None else self._raw_key(key_from)
         last = None if key_to is None else self._raw_key(key_to)
@@ -145,9 +147,9 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
     def find_sessions_between(
         self, earliest_end: Time | None, latest_end: Time | None, *, reverse: bool = False
     ) -> Scan[Windowed[K], A]:
-        """Return the sessions of all keys that end from ``earliest_end`` to ``latest_end``.
+        """Return the sessions of all keys with ``earliest_end <= end <= latest_end``.
 
-        The scan is empty if ``earliest_end`` lies after ``latest_end``.
+        The scan is empty if ``earliest_end`` is after ``latest_end``.
         """
         rows = self._rows
         earliest, latest = _millis(earliest_end, 0), _millis(latest_end, MAX_TIME)

@@ -1,4 +1,4 @@
-"""The base of all shapes: the context shared with the state, and a store's properties."""
+"""The base of all shapes. It has the properties of a store, and the context of its directory."""
 
 from __future__ import annotations
 
@@ -28,32 +28,33 @@ K = TypeVar("K")
 
 @dataclass(slots=True)
 class StoreContext:
-    """The part of a state directory that its stores share with it.
+    """The data that a store shares with its state directory.
 
     Attributes
     ----------
     current_record : CurrentRecord
-        The directory's current record.
+        The source of the current input record of the state directory.
     record : StoreRecord
-        The committed entries of the store.
+        The metadata of the store as of the last commit.
     position : dict
-        The position of committed and staged writes, by topic and partition.
+        The position after all committed and staged writes, by topic and partition.
     moved : bool
-        The position has moved since the last commit.
+        True if the position has changed since the last commit.
     cache : Cached or None
         The store's cache.
     measures : StoreMeasures or None
         The store's metrics.
     partition : int or None
-        The partition of the task, if the directory's name has it.
+        The partition of the task; None if the directory's name does not contain a partition.
     read_only : bool
     view : callable
         A weak reference to the state directory's method that leases its newest view.
     open : bool
     moving : Lock
-        The lock of a thread that advances the position.
+        A thread takes this lock to advance the position.
     flushed : dict
-        The position below the cache; valid while the cache's count of flushes is ``flushes``.
+        The position of the rows below the cache. It is valid while the cache's number of flushes
+        equals ``flushes``.
     """
 
     current_record: CurrentRecord
@@ -88,7 +89,7 @@ class StoreContext:
             self.moved = True
 
     def position_now(self, *, below_cache: bool = False) -> Position:
-        """Return the position, or with ``below_cache`` the position of the flushed rows."""
+        """Return the position. With ``below_cache``, return the position of the flushed rows."""
         # Copied before the check: if no rows wait then, all of this position has been flushed.
         position = Position.copied(self.position)
         if below_cache and self.cache is not None and self.cache.flushes == self.flushes:
@@ -141,7 +142,7 @@ class Store(Generic[K]):
 
     @property
     def spec(self) -> StoreSpec:
-        """The description that the store was opened with."""
+        """The spec that the store was opened with."""
         return self._spec
 
     @property
@@ -151,17 +152,17 @@ class Store(Generic[K]):
 
     @property
     def position(self) -> Position:
-        """Topic to partition to the last input offset that has been applied, committed or not."""
+        """The last applied input offset of each topic and partition, committed or not."""
         return self._context.position_now()
 
     @property
     def stream_time(self) -> int | None:
-        """The greatest record time seen, ms; -1 before the first; None for a store without time."""
+        """The greatest record time so far, ms. -1 before the first record; None without a clock."""
         clock = self.parts.clock
         return None if clock is None else clock.observed
 
     def offsets(self) -> dict[Partition, int]:
-        """Return the last committed offset of each partition whose effects this store contains."""
+        """Return the last committed offset of each input partition."""
         return self._context.record.known_offsets
 
     def query(
@@ -173,7 +174,9 @@ class Store(Generic[K]):
         require_active: bool = False,
         collect_execution_info: bool = False,
     ) -> QueryResult[Any]:
-        """Answer a query of :mod:`kstore_core.query`, in any thread; docs/queries.md has the table.
+        """Answer a query of :mod:`kstore_core.query`. Any thread may call this method.
+
+        docs/queries.md lists the queries that each shape answers.
 
         Parameters
         ----------
@@ -216,15 +219,15 @@ class Store(Generic[K]):
     def on_flush(self, listener: Callable[[K, Any, Any], object] | None) -> None:
         """Call ``listener(key, new, old)`` for each change that the cache flushes.
 
-        The values are those of a get, or None; for a versioned store the latest versions. During
-        the call the current record is that of the change's last write. If the listener raises, the
-        commit or write that flushed raises the error, and the next flush calls the listener again
-        for the change. See docs/caching.md.
+        ``new`` and ``old`` are what a get would return after and before the change. During the call
+        the current record is the record of the change's last write. If the listener raises, the
+        commit or write that caused the flush raises the error. The next flush then calls the
+        listener again for this change. See docs/caching.md.
 
         Parameters
         ----------
         listener : callable or None
-            It replaces the earlier listener; None removes it.
+            The listener replaces an earlier one. None removes the listener.
 
         Raises
         ------
@@ -258,5 +261,5 @@ class Store(Generic[K]):
             )
 
     def _change(self, row: bytes, raw: bytes) -> tuple[K, Any] | None:
-        """Return the key and value of a row; None if the change is invisible to the user."""
+        """Return the key and value of a row. Return None if no read would return the row."""
         raise NotImplementedError

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Conversions between a user's values and stored bytes, one class a format."""
+"""Conversions between a user's values and stored bytes. There is one class for each format."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_CheckExact
@@ -90,7 +90,7 @@ cdef class SerdeAdapter:
     # Errors are handled after a call has returned NULL: a try block would make each call slower.
 
     cdef bytes write(self, object value, object key):
-        """The bytes of a value; for built-in serdes only. Error messages name ``key``."""
+        """Return the bytes of a value. Only for built-in serdes. Error messages name ``key``."""
         cdef PyObject *data
         if self.kind == AS_BYTES and PyBytes_CheckExact(value):
             return <bytes>value
@@ -101,7 +101,7 @@ cdef class SerdeAdapter:
         return <bytes>made(self, data, key)
 
     cdef object write_with(self, object value, object headers, object key):
-        """The bytes of a value, or None; for a user's serde, which takes the headers."""
+        """Return the bytes of a value, or None. For a user's serde, which takes the headers."""
         try:
             data = self.serde.serialize(value, headers)
             if data is not None and not PyBytes_CheckExact(data):
@@ -111,7 +111,7 @@ cdef class SerdeAdapter:
         return data
 
     cdef object read(self, object data, object headers, object key):
-        """The value of bytes. Error messages name ``key``."""
+        """Return the value of some bytes. Error messages name ``key``."""
         if self.kind == AS_BYTES:
             return data
         if self.kind != CUSTOM:
@@ -119,28 +119,28 @@ cdef class SerdeAdapter:
         return self.read_with(data, headers, key)
 
     cdef object read_with(self, object data, object headers, object key):
-        """The value of bytes; for a user's serde, which takes the headers."""
+        """Return the value of some bytes. For a user's serde, which takes the headers."""
         try:
             return self.serde.deserialize(data, headers)
         except Exception as error:
             self.failed(error, key)
 
     cdef object _raised(self, object key):
-        """Raise the pending Python error, with the serde and the key added."""
+        """Raise the current Python error, with the names of the serde and the key added."""
         try:
             raise_pending()
         except Exception as error:
             self.failed(error, key)
 
     cdef object failed(self, object error, object key):
-        """Raise the serde's error, with the serde and the key added."""
+        """Raise the error of a serde, with the names of the serde and the key added."""
         at = "" if key is None else f" at the key {_short(key)}"
         raised = serde_error(error, f"{self._of} failed{at}")
         raise raised from (None if raised is error else error)
 
 
 cdef inline object made(SerdeAdapter side, PyObject *new, object key):
-    """Return the result of a call, a new reference; raise the pending error if it is NULL."""
+    """Return the result of a call to Python's C API, or raise its error if it is NULL."""
     if new is NULL:
         side._raised(key)
     given = <object>new
@@ -159,7 +159,7 @@ cdef class Values:
     ----------
     spec : StoreSpec
     current_record : CurrentRecord
-        The source of the time and headers that a write leaves out.
+        The source of times and headers that a write does not give.
     """
 
     def __cinit__(self, spec, CurrentRecord current_record):
@@ -171,7 +171,7 @@ cdef class Values:
         self._ignores_headers = self.key.kind != CUSTOM and self.value.kind != CUSTOM
 
     cpdef bytes raw_key(self, object key):
-        """The bytes of a key, with the current record's headers.
+        """Serialise a key, with the headers of the current input record.
 
         Raises
         ------
@@ -193,7 +193,7 @@ cdef class Values:
         return data
 
     cdef tuple _serialized(self, object key, object value, object headers):
-        """Serialise the key, then the value, with the same headers; either serde may add some."""
+        """Serialise the key, then the value. Each serde may add to the headers."""
         if self._ignores_headers:
             return self.raw_key(key), None if value is None else self.value.write(value, key)
         cdef object raw_key = self._custom_key(key, headers) if self.key.kind == CUSTOM else (
@@ -206,19 +206,19 @@ cdef class Values:
         return raw_key, self.value.write(value, key)
 
     cdef object _context_headers(self):
-        """A copy of the record's headers for the serdes; None if the serdes ignore headers."""
+        """Return a copy of the record's headers, or None if the serdes ignore headers."""
         if self._ignores_headers:
             return None
         context = self.current_record.now()
         return Headers() if context is None else context.headers.copy()
 
     cdef object _lent_headers(self):
-        """The record's own headers, not a copy; None without a record."""
+        """Return the headers of the current record, not a copy. None if there is no record."""
         context = self.current_record.now()
         return None if context is None else context.headers
 
     cdef int64_t _time(self, object timestamp) except? -1:
-        """The time of a write, ms: the argument's or the record's. ValueError beyond 64 bits."""
+        """Return the time of a write, ms: the argument, or the time of the current record."""
         if type(timestamp) is int:
             try:
                 return timestamp
@@ -235,13 +235,13 @@ cdef class Values:
         return to_millis(timestamp)
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
-        """Make the row of a put, ``(raw key, raw value)``; a raw value of None deletes."""
+        """Return the row of a put, ``(raw key, raw value)``. A raw value of None deletes."""
         raise NotImplementedError
 
     def read(self, bytes raw, key=None):
-        """The value of a stored row; None if the serde returns None.
+        """Return the value of a stored row, or None if the serde returns None.
 
-        Error messages name ``key``, the user's or its bytes.
+        Error messages name ``key``, which is the user's key or its bytes.
         """
         return self.value_of(raw, key)
 
@@ -249,19 +249,19 @@ cdef class Values:
         raise NotImplementedError
 
     cpdef tuple item(self, bytes raw_key, object raw):
-        """The key and value of a stored row."""
+        """Return the key and the value of a stored row."""
         key = self.key.read(raw_key, Headers() if self.key.kind == CUSTOM else None, raw_key)
         return key, self.value_of(raw, raw_key)
 
     def table(self, list keys, list raws, bint headers=True):
-        """Stored rows as the columns of a ``pyarrow.Table``; without headers if that is False."""
+        """Return stored rows as a ``pyarrow.Table``, with a column of headers if asked."""
         import pyarrow as pa
 
         column, others = self.columns(raws, headers)
         return pa.table({**self._key_and_value(keys, raws, column), **others})
 
     def rows(self, keys, column, timestamps, headers):
-        """The raw keys and raw values of many puts, as two lists; a raw value of None deletes.
+        """Return the raw keys and raw values of many puts as two lists. None deletes.
 
         Parameters
         ----------
@@ -296,7 +296,7 @@ cdef class Values:
         return raw_keys, raws
 
     def _serialized_column(self, SerdeAdapter side, column):
-        """A column as serialised by a built-in serde; null stays null."""
+        """Serialise a column by a built-in serde. Null remains null."""
         from kstore_core import arrow
 
         if hasattr(column, "combine_chunks"):
@@ -307,11 +307,11 @@ cdef class Values:
             side.failed(error, None)
 
     def _encoded_column(self, column, timestamps, headers):
-        """The column of raw values; None if a row needs the current record's time or headers."""
+        """Return the column of raw values. None if a row needs the time or headers of a record."""
         raise NotImplementedError
 
     def _key_and_value(self, keys, rows, column):
-        """The columns of keys and values; made row by row if a serde may read headers."""
+        """Return the columns of keys and values. If a serde may read headers, convert row by row."""
         import pyarrow as pa
 
         if self._ignores_headers:
@@ -328,7 +328,7 @@ cdef class Values:
         }
 
     def _column(self, SerdeAdapter side, data):
-        """A column of serialised keys or values, as the serde's type."""
+        """Deserialise a column of keys or values to the Arrow type of the serde."""
         from kstore_core import arrow
 
         try:
@@ -337,16 +337,16 @@ cdef class Values:
             side.failed(error, None)
 
     def bare(self, record):
-        """The value within a record, or None."""
+        """Return the value in a record, or None."""
         return None if record is None else record.value
 
     def columns(self, list raws, bint headers):
-        """The serialised values of rows as a column, and the other columns by name."""
+        """Return the serialised values of rows as a column, and a dict of the other columns."""
         raise NotImplementedError
 
 
 cdef class PlainValues(Values):
-    """Bare values."""
+    """Converts values without timestamp and headers."""
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if timestamp is not None or headers is not None:
@@ -369,7 +369,7 @@ cdef class PlainValues(Values):
 
 
 cdef class TimestampedValues(Values):
-    """Values with their time: :class:`ValueAndTimestamp`."""
+    """Converts values with a timestamp: :class:`ValueAndTimestamp`."""
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if headers is not None:
@@ -402,7 +402,7 @@ cdef class TimestampedValues(Values):
 
 
 cdef class HeadersValues(Values):
-    """Values with their time and headers: :class:`ValueTimestampHeaders`."""
+    """Converts values with a timestamp and headers: :class:`ValueTimestampHeaders`."""
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         cdef ValueTimestampHeaders whole
@@ -450,12 +450,12 @@ cdef class HeadersValues(Values):
         return encode_column(column, timestamps, headers)
 
     def _has_headers(self, headers):
-        """True if headers were given as a column, or no record is current to give them."""
+        """Return True if headers are a column, or are not given and there is no current record."""
         return _is_arrow(headers) or (headers is None and self.current_record.now() is None)
 
 
 cdef class VersionedValues(Values):
-    """Versions of a value: :class:`VersionedRecord`. Time is not part of the bytes."""
+    """Converts versions: :class:`VersionedRecord`. Their bytes do not contain the time."""
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if headers:
@@ -463,7 +463,7 @@ cdef class VersionedValues(Values):
         return self._serialized(key, value, self._context_headers())
 
     cpdef object record(self, bytes raw, object timestamp, object valid_to, object key=None):
-        """The record of a version: its value and the times between which it is valid."""
+        """Return a version as a record, with the times between which the version is valid."""
         value = self.value.read(raw, Headers() if self.value.kind == CUSTOM else None, key)
         return None if value is None else VersionedRecord(value, timestamp, valid_to)
 
@@ -496,7 +496,7 @@ cdef class VersionedValues(Values):
 
 
 cdef class VersionedHeadersValues(VersionedValues):
-    """Versions of a value with their headers: :class:`VersionedRecordWithHeaders`."""
+    """Converts versions with headers: :class:`VersionedRecordWithHeaders`."""
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if headers is None:
@@ -524,7 +524,7 @@ cdef class VersionedHeadersValues(VersionedValues):
 
 
 cdef class SessionHeadersValues(HeadersValues):
-    """Aggregates of sessions with their headers: :class:`AggregationWithHeaders`."""
+    """Converts aggregates with headers: :class:`AggregationWithHeaders`."""
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if timestamp is not None:
@@ -563,19 +563,19 @@ cdef bint _is_arrow(object column):
 
 
 cdef object _listed(object column):
-    """A column as a sequence of Python values, or None."""
+    """Return a column as a sequence of Python values. None remains None."""
     return column.to_pylist() if _is_arrow(column) else column
 
 
 cdef object _pairs(object headers):
-    """One row's headers in a form that a put takes, also from a list column."""
+    """Return the headers of one row in a form that a put takes."""
     if type(headers) is list and headers and type(headers[0]) is dict:
         return [(header["key"], header["value"]) for header in headers]
     return headers
 
 
 cdef str _short(object key):
-    """The key's repr for a message, cut after 80 characters."""
+    """Return the repr of a key for a message, cut after 80 characters."""
     text = repr(key)
     return text if len(text) <= 80 else f"{text[:80]}…"
 
@@ -587,7 +587,7 @@ cdef object _only(object carried, object given):
 
 
 def values_of(spec, CurrentRecord current_record):
-    """The :class:`Values` for ``spec``'s format."""
+    """Return the :class:`Values` for the format of ``spec``."""
     return {
         PLAIN.name: PlainValues,
         TIMESTAMPED.name: TimestampedValues,

@@ -1,4 +1,4 @@
-"""The versioned store: a key's value at any time within the retained history."""
+"""The versioned store. It returns the value of a key at any time in the retained history."""
 
 from __future__ import annotations
 
@@ -46,20 +46,21 @@ _MAX_TIME = 2**63 - 1
 
 
 class VersionedStore(Store[K], Generic[K, R]):
-    """A versioned key-value store. ``R`` is the record that its format gives.
+    """A versioned key-value store. ``R`` is the type of the records that its reads return.
 
-    A version is valid from its timestamp, inclusive, until the next one's, exclusive; a tombstone
-    ends it. A write older than stream time less the retention is dropped. Times are int
-    milliseconds or aware datetimes; the time of a write is not negative.
+    A version is valid from its timestamp, inclusive, until the timestamp of the next version or
+    tombstone, exclusive. A write is dropped if its timestamp is before stream time minus the
+    retention. Times are ints (ms) or aware datetimes. The time of a write must not be negative.
 
-    Reads take ``on_expired`` for a time before the retained history. ``"none"``, as in Kafka,
-    returns the latest version if it is old enough, else None; ``"raise"`` raises
+    The argument ``on_expired`` of a read decides what happens if the time of the read is before the
+    retained history. With ``"none"``, as in Kafka Streams, the read returns the latest version if
+    this version is old enough, and otherwise None. With ``"raise"`` it raises
     RetentionExceededError.
 
     Attributes
     ----------
     table : VersionedTable
-        The bytes below.
+        The table of serialised keys and versions.
     clock : StreamClock
     """
 
@@ -93,8 +94,8 @@ class VersionedStore(Store[K], Generic[K, R]):
         Returns
         -------
         int
-            The end of the new version (ms): the next one's timestamp, LATEST (-1), or NOT_PUT
-            (-2**63) if it was too late and was not stored.
+            The end of the new version (ms), which is the timestamp of the next version. LATEST (-1)
+            if there is no next version. NOT_PUT (-2**63) if the version was late and was dropped.
 
         Raises
         ------
@@ -123,7 +124,7 @@ class VersionedStore(Store[K], Generic[K, R]):
         return code
 
     def put_many(self, keys: Any, values: Any, timestamps: Any = None, headers: Any = None) -> None:
-        """Put many rows: the same as a put of each in their order, in less time.
+        """Put many rows at once. The result is the same as that of one put per row, in their order.
 
         Parameters
         ----------
@@ -141,7 +142,8 @@ class VersionedStore(Store[K], Generic[K, R]):
             The columns differ in length, a key or timestamp is missing, or a value has a type that
             the serde or the format does not take. Nothing was put.
         UncommittedLimitError, StorageFullError
-            As for :meth:`put`. Rows are staged in chunks of 16,384, and those before are staged.
+            As for :meth:`put`. Rows are staged in chunks of 16,384. The chunks before the error
+            are staged.
         """
         record = self._record_now()
         if timestamps is None:
@@ -184,7 +186,7 @@ class VersionedStore(Store[K], Generic[K, R]):
         self.put_many(found["key"], found["value"], found.get("timestamp"), found.get("headers"))
 
     def delete(self, key: K, *, timestamp: Time | None = None) -> R | None:
-        """Put a tombstone; returns the record that was valid at ``timestamp`` before, or None.
+        """Put a tombstone. Return the record that was valid at ``timestamp`` before, or None.
 
         A late delete does nothing and returns None. The default timestamp is the input record's.
         """
@@ -219,7 +221,7 @@ class VersionedStore(Store[K], Generic[K, R]):
             raise
 
     def get(self, key: K, as_of: Time | None = None, *, on_expired: OnExpired = "none") -> R | None:
-        """Return the latest version, or the one valid at ``as_of``; None without one."""
+        """Return the latest version, or the version valid at ``as_of``. None if there is none."""
         raw_key = self._raw_key(key)
         if as_of is None:
             return self._record(self.table.get(raw_key), key)
@@ -232,7 +234,7 @@ class VersionedStore(Store[K], Generic[K, R]):
     def get_many(
         self, keys: Iterable[K], as_of: Time | None = None, *, on_expired: OnExpired = "none"
     ) -> list[R | None]:
-        """Return the versions of ``keys``, latest or as of one time, in their order."""
+        """Return the latest version of each key, or the version that was valid at ``as_of``."""
         millis = self._as_of(as_of, on_expired)
         given = list(keys)
         versions = self.table.get_many([self._raw_key(key) for key in given], millis)
@@ -247,9 +249,10 @@ class VersionedStore(Store[K], Generic[K, R]):
         reverse: bool = False,
         on_expired: OnExpired = "none",
     ) -> list[R]:
-        """Return the versions valid at some time in ``[from_ts, to_ts]``, oldest first.
+        """Return the versions that were valid at some time in ``[from_ts, to_ts]``, oldest first.
 
-        Both ends are inclusive, None leaves one open. Tombstones are left out.
+        Both ends are inclusive. If an end is None, the range is open at this end. Tombstones are
+        not returned.
 
         Raises
         ------
@@ -274,7 +277,7 @@ class VersionedStore(Store[K], Generic[K, R]):
         reverse: bool = False,
         on_expired: OnExpired = "none",
     ) -> Scan[K, R]:
-        """Return the keys with ``lo <= key <= hi`` and their versions, latest or as of one time."""
+        """Return the keys ``lo <= key <= hi`` with their versions, the latest or as of a time."""
         first = None if lo is None else self._raw_key(lo)
         last = None if hi is None else self._raw_key(hi)
         bounds = Bounds(first, None if last is None else last + b"\0", reverse)
@@ -289,7 +292,7 @@ class VersionedStore(Store[K], Generic[K, R]):
     def all(
         self, as_of: Time | None = None, *, reverse: bool = False, on_expired: OnExpired = "none"
     ) -> Scan[K, R]:
-        """Return all keys and their versions, latest or as of one time."""
+        """Return all keys and their versions, the latest or as of a time."""
         return self.range(None, None, as_of, reverse=reverse, on_expired=on_expired)
 
     def _as_of(self, as_of: Time | None, on_expired: OnExpired) -> int | None:

@@ -1,4 +1,4 @@
-"""The window store: one value, or several, for each key and window."""
+"""The window store. It has one or several values for each key and window."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ V = TypeVar("V")
 
 
 class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
-    """A window store. ``V`` is the value, or the wrapper that its format gives it.
+    """A window store. ``V`` is the type of the value, or of the record that contains the value.
 
-    A window has a start, which is not negative. Its end, exclusive, is the start plus the store's
-    window size, at most 2**63 - 1. Stream time is the greatest start written. A window is visible
-    until stream time has passed its start by the retention.
+    The start of a window must not be negative. Its end, exclusive, is the start plus the window
+    size of the store, but at most 2**63 - 1. Stream time is the greatest start that was written.
+    Reads return a window until stream time is later than its start plus the retention.
 
-    Ranges are inclusive at both ends; None leaves an end open. The windows of one key are in the
-    order of their starts. The windows of several keys are in the order of segment, key and start;
-    in a time-ordered store of start and key, except for a range of keys in a store with an index:
-    then of segment, key and start. Times are int milliseconds or aware datetimes.
+    Ranges are inclusive at both ends. If an end is None, the range is open at this end. The windows
+    of one key are ordered by start. The windows of several keys are ordered by segment, key and
+    start. In a time-ordered store they are ordered by start and key; but if the store has an index,
+    a range of keys is ordered by segment, key and start. Times are ints (ms) or aware datetimes.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
         timestamps: Any = None,
         headers: Any = None,
     ) -> None:
-        """Put many rows: the same as a put of each in their order, in less time.
+        """Put many rows at once. The result is the same as that of one put per row, in their order.
 
         Parameters
         ----------
@@ -93,7 +93,8 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
             The columns differ in length, a key or timestamp is missing, or a value has a type that
             the serde or the format does not take. Nothing was put.
         UncommittedLimitError, StorageFullError
-            As for :meth:`put`. Rows are staged in chunks of 16,384, and those before are staged.
+            As for :meth:`put`. Rows are staged in chunks of 16,384. The chunks before the error
+            are staged.
         """
         starts = times_of(window_starts, "window_starts", len(keys))
         if starts:
@@ -138,7 +139,7 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
     ) -> Scan[Windowed[K], V]:
         """Return the windows of the keys ``key_from <= key <= key_to``, as (Windowed, value).
 
-        The scan is empty if ``key_from`` lies after ``key_to``. Serialised keys are compared.
+        The serialised keys are compared. The scan is empty if ``key_from`` is after ``key_to``.
 
         Raises
         ------

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Conversions of stored rows to windows and sessions, and the reads of one key."""
+"""Conversions of stored rows to windows and sessions, and the methods for one key."""
 
 from cpython cimport array
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -35,7 +35,7 @@ cdef class _Rows:
         self.split = keys.split
 
     cdef bytes raw_key(self, bytes row, int width, Parts *parts):
-        """The bytes of the user's key in a row; sets the times in ``parts``."""
+        """Return the bytes of the user's key in a row key, and store the times in ``parts``."""
         cdef bytes key
         if not (self.keys_first and in_parts(row, width, parts)):
             key, parts.first, parts.second = <tuple>self.split(row)
@@ -47,7 +47,7 @@ cdef class _Rows:
         return key
 
     cdef tuple parts_of(self, list rows, int width):
-        """The user's keys of rows as a list, and the first and second times of each as arrays."""
+        """Return the user's keys of row keys as a list, and their two times as two arrays."""
         cdef Parts parts
         cdef list keys = []
         cdef array.array firsts = array.clone(_TIMES, len(rows), False)
@@ -60,7 +60,7 @@ cdef class _Rows:
         return keys, firsts, seconds
 
     cdef tuple item_of(self, bytes raw_key, object raw, int64_t start, int64_t end):
-        """The user's ``(Windowed, value)`` of a stored row."""
+        """Return the user's ``(Windowed, value)`` for a stored row."""
         cdef Values values = self.values
         if values.key.kind != CUSTOM:
             key, value = values.key.read(raw_key, None, raw_key), values.value_of(raw, raw_key)
@@ -70,14 +70,15 @@ cdef class _Rows:
 
 
 cdef class WindowRows(_Rows):
-    """The rows of a window store.
+    """Converts the rows of a window store.
 
     Parameters
     ----------
     values : Values
     keys : RowKeys
     size_ms : int
-        The size of a window. Its end is the start plus this, at most 2**63 - 1.
+        The size of a window. The end of a window is its start plus this size, but at most
+        2**63 - 1.
     """
 
     cdef int64_t size_ms
@@ -86,7 +87,7 @@ cdef class WindowRows(_Rows):
         self.size_ms = size_ms
 
     cdef object look_up(self, Reads reads, key, start):
-        """The value of ``key`` in the window from ``start``, or None."""
+        """Return the value of ``key`` in the window that begins at ``start``, or None."""
         cdef int64_t first = window_start(start)
         cdef bytes raw = reads.find(self.values.raw_key(key), first, 0)
         return None if raw is None else self.values.value_of(raw, key)
@@ -95,19 +96,19 @@ cdef class WindowRows(_Rows):
         return start + self.size_ms if start <= INT64_MAX - self.size_ms else INT64_MAX
 
     cpdef tuple item(self, bytes row, object raw):
-        """A stored row as ``(Windowed, value)``."""
+        """Return a stored row as ``(Windowed, value)``."""
         cdef Parts parts
         cdef bytes raw_key = self.raw_key(row, 12, &parts)
         return self.item_of(raw_key, raw, parts.first, self.end_of(parts.first))
 
     cpdef tuple timed(self, bytes row, object raw):
-        """A stored row of one key as ``(window start, value)``."""
+        """Return a stored row as ``(window start, value)``, for reads of one key."""
         cdef Parts parts
         cdef bytes raw_key = self.raw_key(row, 12, &parts)
         return parts.first, self.values.value_of(raw, raw_key)
 
     def table(self, list rows, list raws, bint headers=True):
-        """Stored rows as a ``pyarrow.Table``: key, start, end, and the columns of the value."""
+        """Return rows as a ``pyarrow.Table``: key, start, end, and the columns of the value."""
         cdef array.array starts, ends
         cdef Py_ssize_t i
         keys, starts, ends = self.parts_of(rows, 12)
@@ -116,12 +117,12 @@ cdef class WindowRows(_Rows):
         return _with_times(self.values.table(keys, raws, headers), starts, ends)
 
     def timed_table(self, list rows, list raws, bint headers=True):
-        """Stored rows of one key as a ``pyarrow.Table``: start, and the columns of the value."""
+        """Return rows of one key as a ``pyarrow.Table``: start, and the columns of the value."""
         return self.table(rows, raws, headers).drop_columns(["key", "end"])
 
 
 cdef class SessionRows(_Rows):
-    """The rows of a session store.
+    """Converts the rows of a session store.
 
     Parameters
     ----------
@@ -130,18 +131,18 @@ cdef class SessionRows(_Rows):
     """
 
     cdef object look_up(self, Reads reads, key, int64_t start, int64_t end):
-        """The aggregate of a session, or None."""
+        """Return the aggregate of a session, or None."""
         cdef bytes raw = reads.find(self.values.raw_key(key), end, start)
         return None if raw is None else self.values.value_of(raw, key)
 
     cpdef tuple item(self, bytes row, object raw):
-        """A stored row as ``(Windowed, aggregate)``."""
+        """Return a stored row as ``(Windowed, aggregate)``."""
         cdef Parts parts
         cdef bytes raw_key = self.raw_key(row, 16, &parts)
         return self.item_of(raw_key, raw, parts.second, parts.first)
 
     def table(self, list rows, list raws, bint headers=True):
-        """Stored rows as a ``pyarrow.Table``: key, start, end, and the columns of the value."""
+        """Return rows as a ``pyarrow.Table``: key, start, end, and the columns of the value."""
         keys, ends, starts = self.parts_of(rows, 16)
         return _with_times(self.values.table(keys, raws, headers), starts, ends)
 
@@ -179,15 +180,15 @@ cdef class WindowPoints:
         self._one_each = store._one_each
 
     def put(self, key, value, *, window_start, timestamp=None, headers=None):
-        """Set ``key`` to ``value`` in the window from ``window_start``; None deletes.
+        """Set the value of ``key`` in the window that begins at ``window_start``.
 
-        A store that retains duplicates adds the value to the existing ones, and ignores None. A
-        late write only increases :attr:`late`.
+        A value of None deletes. A store that retains duplicates adds the value to the existing
+        values, and ignores None. A late write is dropped, and increases :attr:`late`.
 
         Parameters
         ----------
         value
-            The wrapper of the store's format, or the bare value with ``timestamp`` and ``headers``
+            The record type of the store's format, or the value with ``timestamp`` and ``headers``
             as arguments.
         timestamp : int or datetime, optional
             By default the input record's.
@@ -197,7 +198,7 @@ cdef class WindowPoints:
         Raises
         ------
         TypeError
-            ``key`` is None; a timestamp is missing; the format does not keep what was given.
+            ``key`` is None; a timestamp is missing; the format does not store a given argument.
         ValueError
             The window's start is negative.
         UncommittedLimitError
@@ -206,7 +207,7 @@ cdef class WindowPoints:
         self._window_writer.set(key, value, window_start, timestamp, headers)
 
     def fetch_one(self, key, window_start):
-        """The value of ``key`` in the window from ``window_start``, or None.
+        """Return the value of ``key`` in the window that begins at ``window_start``, or None.
 
         Raises
         ------
@@ -215,7 +216,7 @@ cdef class WindowPoints:
         ValueError
             The window's start is negative.
         UnsupportedError
-            The store retains duplicates, so there may be many.
+            The store retains duplicates, so the window may have many values.
         """
         if not self._one_each:
             raise UnsupportedError(
@@ -225,7 +226,7 @@ cdef class WindowPoints:
         return self._window_rows.look_up(self._window_reads, key, window_start)
 
     def fetch(self, key, from_ts=None, to_ts=None, *, bint reverse=False):
-        """The windows of ``key`` with ``from_ts <= start <= to_ts``, as (start, value).
+        """Return the windows of ``key`` with ``from_ts <= start <= to_ts``, as (start, value).
 
         Raises
         ------
@@ -270,14 +271,14 @@ cdef class SessionPoints:
         self._session_reads = store._session_reads
 
     def put(self, session, aggregate, *, headers=None):
-        """Set the aggregate of a session; None removes it.
+        """Set the aggregate of a session. An aggregate of None removes the session.
 
-        A late write only increases :attr:`late`.
+        A late write is dropped, and increases :attr:`late`.
 
         Parameters
         ----------
         aggregate
-            The wrapper of the store's format, or the bare aggregate with ``headers`` as argument.
+            The record type of the store's format, or the aggregate with ``headers`` as argument.
         headers : Headers or iterable of (str, bytes or None), optional
             By default the input record's, or none.
 
@@ -291,7 +292,7 @@ cdef class SessionPoints:
         self._session_writer.set(session, aggregate, headers)
 
     def fetch_session(self, key, start, end):
-        """The aggregate of the session of ``key`` from ``start`` to ``end`` exactly, or None.
+        """Return the aggregate of the session of ``key`` with exactly these times, or None.
 
         Raises
         ------
@@ -308,14 +309,16 @@ cdef class SessionPoints:
         return self._session_rows.look_up(self._session_reads, key, first, last)
 
     def find_sessions(self, key, earliest_end, latest_start, *, bint reverse=False):
-        """The sessions of ``key`` that end at ``earliest_end`` or later and begin at
-        ``latest_start`` or earlier, so they overlap this span of time."""
+        """Return the sessions of ``key`` that overlap a span of time.
+
+        They end at ``earliest_end`` or later, and begin at ``latest_start`` or earlier.
+        """
         return self._find(
             key, millis_or(earliest_end, 0), millis_or(latest_start, INT64_MAX), reverse
         )
 
     def fetch(self, key, *, bint reverse=False):
-        """All visible sessions of ``key``."""
+        """Return all visible sessions of ``key``."""
         return self._find(key, 0, INT64_MAX, reverse)
 
     cdef _find(self, key, int64_t earliest_end, int64_t latest_start, bint reverse):
@@ -326,7 +329,7 @@ cdef class SessionPoints:
 
 
 cdef int64_t millis_or(object time, int64_t otherwise) except? -1:
-    """A time in ms; ``otherwise`` for None."""
+    """Return a time in ms, or ``otherwise`` if the time is None."""
     return otherwise if time is None else millis(time)
 
 
@@ -337,7 +340,7 @@ cdef inline bint in_parts(bytes row, int width, Parts *parts) noexcept:
 
 
 cdef object _with_times(object table, array.array starts, array.array ends):
-    """The table with the columns start and end after the key."""
+    """Return the table with the columns ``start`` and ``end`` added after the key."""
     import pyarrow as pa
 
     for at, name, times in ((1, "start", starts), (2, "end", ends)):

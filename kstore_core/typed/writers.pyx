@@ -1,8 +1,8 @@
 # cython: language_level=3, cdivision=True
-"""Writes of window and session stores. This is the only place that drops late writes.
+"""Writes of window and session stores. Only this module drops late writes.
 
-One call serialises the values and stages the row, in arrival order. A lock orders the threads whose
-writes compare with stream time or advance it; most writes need neither.
+One call serialises a value and stages its row. A thread takes a lock for a write that advances
+stream time or may be late. Other writes need no lock.
 """
 
 from libc.stdint cimport int64_t
@@ -55,7 +55,7 @@ cdef class Writer:
         self.touch = touch
 
     cdef int write(self, bytes row, object raw, int64_t time, object record) except -1:
-        """Write a row unless it is late, and drop the segments that expire by it.
+        """Write a row unless it is late. Drop the segments that the row makes expire.
 
         ``record`` is the input record of the write, or None.
         """
@@ -74,7 +74,7 @@ cdef class Writer:
         return 0
 
     cdef bint write_in_turn(self, bytes row, object raw, int64_t time) except -1:
-        """Write a row newer than stream time or older than the horizon; False if it is late."""
+        """Write a row that is newer than stream time or older than the horizon. False if it is late."""
         cdef int64_t horizon
         if time <= <int64_t>self.clock.observed:
             if not self.clock.accepts_segment(time, self.interval):
@@ -116,14 +116,14 @@ cdef class WindowWriter(Writer):
     cdef int set(
         self, object key, object value, object start, object timestamp, object headers
     ) except -1:
-        """Set the value of ``key`` in the window from ``start``, or add it; None deletes."""
+        """Set the value of ``key`` in a window. With duplicates, add the value. None deletes."""
         record = self.current_record.of_write()
         cdef int64_t begin = window_start(start)
         cdef tuple row = self.values.row(key, value, timestamp, headers)
         return self.set_raw(row[0], row[1], begin, record)
 
     def set_many(self, list raw_keys, list raws, list starts):
-        """Set or add serialised values; the lists are parallel."""
+        """Set or add serialised values. The lists are parallel."""
         cdef Py_ssize_t i
         record = self.current_record.of_write()
         for i in range(len(raw_keys)):
@@ -148,7 +148,7 @@ cdef class SessionWriter(Writer):
     """Writes aggregates of sessions."""
 
     cdef int set(self, object session, object aggregate, object headers) except -1:
-        """Set the aggregate of a session; None removes it."""
+        """Set the aggregate of a session. None removes the session."""
         if type(session) is not Windowed:
             raise TypeError(f"a session must be a Windowed(key, start, end), not {session!r}")
         record = self.current_record.of_write()
@@ -157,7 +157,7 @@ cdef class SessionWriter(Writer):
         return self.set_raw(row[0], row[1], times.start, times.end, record)
 
     def set_many(self, list raw_keys, list raws, list starts, list ends):
-        """Set serialised aggregates; the lists are parallel."""
+        """Set serialised aggregates. The lists are parallel."""
         cdef Py_ssize_t i
         record = self.current_record.of_write()
         for i in range(len(raw_keys)):
@@ -174,7 +174,7 @@ cdef class SessionWriter(Writer):
 
 
 cpdef int64_t window_start(object start) except -1:
-    """A window's start, ms; a negative one, or one beyond 64 bits, is a ValueError."""
+    """Return the start of a window, ms. Raise ValueError if it is negative or exceeds 64 bits."""
     cdef int64_t millis = to_millis(start) if type(start) is not int else whole(start)
     if millis < 0:
         raise ValueError(f"a window's start is {millis}; it must not be negative")

@@ -118,8 +118,8 @@ class SpanTask:
             at = lost[0].as_py()
             spec = self.source.reader.spec
             raise RetentionExceededError(
-                f"a version of the left store has the foreign key {keys[at].as_py()!r} from the "
-                f"time {begins[at]} ms on, which is before the history of the right store "
-                f"{spec.name!r} in {self.source.reader.root}. Set a longer history retention for "
+                f"from {begins[at]} ms on, a version of the left store has the foreign key "
+                f"{keys[at].as_py()!r}. The history of the right store {spec.name!r} in "
+                f"{self.source.reader.root} begins later. Set a longer history retention for "
                 "the right store, or pass on_expired='null'"
             )

@@ -73,14 +73,14 @@ READ_OPTIONS = by_name(
         "from",
         time_of,
         _TIME,
-        "omits versions of a history, windows and sessions that end before this time",
+        "omits windows, sessions and, with `history`, versions that end before this time",
         _CHOSEN,
     ),
     Option(
         "to",
         time_of,
         _TIME,
-        "omits versions of a history, windows and sessions that begin after this time",
+        "omits windows, sessions and, with `history`, versions that begin after this time",
         _CHOSEN,
     ),
     Option(

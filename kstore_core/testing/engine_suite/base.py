@@ -58,7 +58,10 @@ def put(database: Database, rows: Mapping[bytes, bytes | None], namespace: str =
 
 
 def read(source: Iterable[Any] | Namespace | Database | Snapshot) -> Pairs:
-    """Return every row of a scan, a namespace or a default namespace, and check each chunk."""
+    """Return every row of a scan or a namespace, and check each chunk.
+
+    For a database or a snapshot, read its namespace ``default``.
+    """
     if isinstance(source, Database | Snapshot):
         source = source.namespace("default")
     rows: Pairs = []

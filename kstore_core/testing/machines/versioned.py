@@ -27,7 +27,9 @@ class VersionedMachine(SegmentedMachine):
         return VersionedModel(self.retention_ms, self.segment_interval_ms)
 
     def rewrite(self) -> None:
-        raise NotImplementedError("a versioned store has one older format")
+        raise NotImplementedError(
+            "a versioned store has only one older format, so it is upgraded only once"
+        )
 
     def version(self, record: Any) -> Any:
         """Return a record of the store as in the model: ((data, headers), timestamp, valid_to)."""

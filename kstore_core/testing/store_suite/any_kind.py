@@ -60,7 +60,10 @@ def get(kind: Kind, store: Any, key: bytes) -> Record | None:
 
 
 def get_many(kind: Kind, store: Any, keys: Iterable[bytes]) -> list[Record | None]:
-    """Return the records of many keys, in one call if the shape has one."""
+    """Return the records of many keys.
+
+    Call ``get_many`` if the shape has this method, otherwise ``get`` for each key.
+    """
     if kind.shape in ("window", "session"):
         return [get(kind, store, key) for key in keys]
     return list(map(kind.read, store.get_many(keys)))

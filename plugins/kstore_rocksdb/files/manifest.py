@@ -151,8 +151,9 @@ def check_manifest(path: Path) -> None:
             raise CorruptionError(
                 f"rocksdb database {path}: MANIFEST-{manifest.number:06d} has lost its end: "
                 f"{lost}. Opening it would lose rows without an error. Nothing was changed: put "
-                "the file back from a copy, or restore the store from its changelog. See what of "
-                f"the others can be read with: {inspect_command(path)}"
+                "the file back from a copy, or restore the store from its changelog. To see "
+                "which other stores and segments of the directory can be read, run: "
+                f"{inspect_command(path)}"
             )
 
 

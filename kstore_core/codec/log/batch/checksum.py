@@ -31,8 +31,8 @@ def _load() -> Callable[[bytes], int]:
         from google_crc32c import value
     except ImportError as error:
         raise UnsupportedError(
-            "google-crc32c is not installed, which computes the checksum of a record batch: "
-            + install("changelog")
+            "the package google-crc32c, which computes the checksum of a record batch, is not "
+            "installed: " + install("changelog")
         ) from error
     _compute = value
     return value  # type: ignore[no-any-return]
