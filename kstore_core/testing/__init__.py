@@ -3,7 +3,8 @@
 It needs pytest and hypothesis: ``pip install 'pytest>=8.2' 'hypothesis>=6.100'``. See
 docs/extending/testing.md.
 
-A name loads its module on first use: the killer starts hundreds of writers, which need neither.
+The modules are loaded at their first use, because the killer starts hundreds of writers, which need
+neither pytest nor hypothesis.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The comparison of long values, with a short error for their first difference.
+"""Compare long values. The error is short and shows their first difference.
 
 For a plain ``assert`` pytest prints a full diff in continuous integration. The diff of a large test
 takes minutes.
@@ -20,7 +20,7 @@ def same(found: Any, wanted: Any, promise: str) -> None:
     Raises
     ------
     AssertionError
-        They are not. The error names the broken promise and the first difference.
+        They differ. The error names the promise and the first difference.
     """
     if found == wanted:
         return

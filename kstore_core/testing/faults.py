@@ -30,14 +30,14 @@ MakeError = Callable[[str], Exception]
 
 @dataclass
 class _Torn:
-    """A write of only a part of the batch, followed by the error, if any."""
+    """A planned incomplete write: a share of the batch, and the error to raise, or None."""
 
     share: float
     error: MakeError | None
 
 
 class Faults:
-    """The planned faults of an engine. Each operation's calls are counted, starting with 1.
+    """The planned faults of an engine. The calls of each operation are counted from 1 on.
 
     Attributes
     ----------
@@ -54,13 +54,13 @@ class Faults:
         self._choices: list[tuple[Operation, MakeError]] = []
 
     def fail(self, operation: Operation, nth: int = 1, error: MakeError = EngineError) -> None:
-        """Let the ``nth`` call from now on fail with ``error``, before it has any effect."""
+        """Make the ``nth`` call from now on raise ``error``, before the call has any effect."""
         self._plan(operation, nth, error)
 
     def tear(
         self, nth: int = 1, *, share: float = 0.5, error: MakeError | None = EngineError
     ) -> None:
-        """Let the ``nth`` write from now on be incomplete, as a faulty disk may leave it.
+        """Make the ``nth`` write from now on incomplete, as on a faulty disk.
 
         The first ``share`` of its rows is written. Then the write fails with ``error``, or returns
         as if it had succeeded if ``error`` is None.
@@ -74,7 +74,7 @@ class Faults:
         self._plan("write", nth, _Torn(share, error))
 
     def delay(self, operation: Operation, seconds: float) -> None:
-        """Delay every call of ``operation`` by ``seconds``; 0 ends the delay."""
+        """Delay every call of ``operation`` by ``seconds``. 0 removes the delay."""
         self._check(operation)
         self._delays[operation] = seconds
 
@@ -85,7 +85,7 @@ class Faults:
         operations: Iterable[Operation] = ("write",),
         error: MakeError = EngineError,
     ) -> None:
-        """Let calls fail with the probability ``rate``; the same seed fails the same calls.
+        """Make calls fail with the probability ``rate``. With the same seed, the same calls fail.
 
         Raises
         ------
@@ -100,7 +100,7 @@ class Faults:
         self._choices = choices
 
     def calm(self) -> None:
-        """Remove all faults and delays; the counts stay."""
+        """Remove all faults and delays, but not the counts."""
         self._planned.clear()
         self._delays.clear()
         self._choices = []
@@ -217,7 +217,7 @@ class _FaultyDatabase(WrappedDatabase):
 
 
 class FaultyEngine(WrappedEngine):
-    """An engine around another one; its calls fail as ``faults`` plan it.
+    """An engine that wraps another engine. Its calls fail as planned in ``faults``.
 
     ::
 
@@ -230,7 +230,7 @@ class FaultyEngine(WrappedEngine):
     inner : Engine
         Any engine.
     faults : Faults
-        It may be changed at any time.
+        The planned faults. They may be changed at any time.
     """
 
     database_type: ClassVar[type[WrappedDatabase]] = _FaultyDatabase
@@ -259,7 +259,7 @@ def _check_share(name: str, share: float) -> None:
 
 
 def _part(batch: Mapping[str, Rows], share: float) -> dict[str, Rows]:
-    """Return the first of a batch's rows, namespace by namespace."""
+    """Return the first ``share`` of the rows of a batch, namespace after namespace."""
     left = int(share * sum(len(rows.keys) for rows in batch.values()))
     part = {}
     for name, rows in batch.items():

@@ -1,4 +1,4 @@
-"""Every kind of store: a shape and a format, and the form of a record in it.
+"""Every kind of store. A kind is a shape and a format, and the form of its records.
 
 New shapes and formats are added here. The store suite and the machines use these kinds.
 """
@@ -94,7 +94,7 @@ class Kind:
         return f"{name}_in_layers" if self.layers else name
 
     def layered(self, cache_max_bytes: int | None = None) -> Kind:
-        """Return the same kind with metrics and a cache; None is the state directory's size."""
+        """Return the same kind with metrics and a cache. None: the default size of the cache."""
         plain = self.spec
 
         def spec(*arguments: Any, **named: Any) -> StoreSpec:
@@ -114,7 +114,7 @@ class Kind:
         )
 
     def value(self, record: Record | None) -> Any:
-        """Return the value that an unversioned store of this kind takes; None deletes."""
+        """Return the value to put into a store of this kind, which is not versioned. None deletes."""
         if record is None:
             return None
         if self.shape == "session" and self.format.headers:

@@ -1,4 +1,4 @@
-"""Plain models of the stores, in memory and without regard to speed."""
+"""Simple models of the stores, in memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class EngineModel:
         return copy.deepcopy(self)
 
     def write(self, batch: Mapping[str, Rows]) -> None:
-        """Write as :meth:`kstore_core.engine.Database.write` does: ranges first, then rows."""
+        """Write as :meth:`kstore_core.engine.Database.write` does. Delete the ranges first."""
         for name, rows in batch.items():
             stored = self.namespaces[name]
             for lo, hi in rows.deleted_ranges:
@@ -42,7 +42,7 @@ class EngineModel:
 
 @dataclass
 class KeyValueModel:
-    """A dict."""
+    """The model of a key-value store: a dict."""
 
     rows: dict[bytes, Any] = field(default_factory=dict)
 
@@ -94,7 +94,7 @@ class VersionedModel:
         return min((other for other in self.versions[key] if other > timestamp), default=None)
 
     def _records(self, key: bytes) -> list[Any]:
-        """(value, timestamp, valid_to) of visible versions, oldest first, without tombstones."""
+        """Return (value, timestamp, valid_to) of each visible version, oldest first."""
         first_live = segment_id(self.horizon, self.interval)
         records = []
         for timestamp, value in sorted(self.versions.get(key, {}).items()):
@@ -199,7 +199,7 @@ class WindowModel(SegmentedModel):
         return super().can_be_seen(time + self.time_ordered)
 
     def opened(self) -> None:
-        """Start the numbers again, as after an open."""
+        """Restart the numbers, as an open of the store does."""
         self.number = 0
 
     def put(self, key: bytes, value: Any, start: int) -> None:

@@ -95,7 +95,7 @@ def in_fork(work: Callable[[], None]) -> None:
 
 
 def killed_writer(engine: Any, root: Any, store: str, level: str, writes: int) -> int:
-    """Kill an interpreter after it has reported ``writes`` writes; return the last reported number.
+    """Kill an interpreter after it has reported ``writes`` writes. Return the last number.
 
     Each write is one batch: row ``number`` in the default namespace, and ``number`` in offsets.
     """
@@ -114,7 +114,7 @@ def killed_writer(engine: Any, root: Any, store: str, level: str, writes: int) -
 def unsynced_writer(
     engine: Any, root: Any, store: str, child: str | None, level: str, call: str
 ) -> str:
-    """Make an interpreter call ``write`` or ``sync`` while every sync fails; return the result.
+    """Make an interpreter call ``write`` or ``sync`` while every sync fails.
 
     Parameters
     ----------

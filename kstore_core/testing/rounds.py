@@ -23,7 +23,7 @@ class Counts:
 
 
 def new_parser(module: str, description: str, unit: str, rounds: int) -> argparse.ArgumentParser:
-    """Return a parser with the options of both programs; ``unit`` names what is counted."""
+    """Return a parser with the options of both programs. ``unit`` names the counted events."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
     parser.add_argument("--rounds", type=int, default=rounds, help=f"number of {unit}")
     parser.add_argument("--seed", type=int, default=1, help=f"seed of the changes and the {unit}")
@@ -37,7 +37,7 @@ def new_parser(module: str, description: str, unit: str, rounds: int) -> argpars
 def parse(
     parser: argparse.ArgumentParser, arguments: Sequence[str] | None, engines: list[str]
 ) -> argparse.Namespace:
-    """Return the parsed arguments; ``engines`` are used if no engine is named."""
+    """Return the parsed arguments. If no engine is named, use ``engines``."""
     parsed = parser.parse_args(arguments)
     if parsed.rounds < 1:
         parser.error(f"--rounds must be 1 or more, not {parsed.rounds}")

@@ -30,14 +30,14 @@ def quick(examples: int, steps: int = 30) -> settings:
 
 
 def at_random(test: Test) -> Test:
-    """Mark a test of a suite as random: it is skipped if another test has failed."""
+    """Mark a test of a suite as random. It is skipped if another test has failed."""
     test.at_random = True  # type: ignore[attr-defined]
     return test
 
 
 @contextmanager
 def shrinking_for(seconds: float = _SHRINKING_S) -> Iterator[None]:
-    """Limit the search for a shorter failure; the limit of Hypothesis itself is five minutes."""
+    """Limit the time of the search for a shorter failure. Hypothesis would take five minutes."""
     name = "MAX_SHRINKING_SECONDS"
     if hasattr(conjecture, name):
         with mock.patch.object(conjecture, name, seconds):
@@ -54,14 +54,14 @@ def run_machine(
     shrinking_s: float = _SHRINKING_S,
     **attributes: Any,
 ) -> None:
-    """Run a state machine of the kit; a failure shows a short sequence that breaks a promise.
+    """Run a state machine of the kit. A failure shows a short sequence of calls.
 
     Parameters
     ----------
     machine : class
         :class:`EngineMachine`, or one of the machines of a store.
     examples, steps : int
-        The number of sequences, and the most steps of one.
+        The number of sequences, and the greatest number of steps of a sequence.
     shrinking_s : float
         The time limit of the search for a shorter failing sequence, in seconds.
     **attributes

@@ -19,7 +19,7 @@ NAMESPACES = ("default", "offsets", "other")
 
 
 def keys(able: Capabilities = _ANYTHING, *, max_size: int = 3) -> SearchStrategy[bytes]:
-    """Keys that an engine of these capabilities can store: short, so that keys repeat."""
+    """Return a strategy for keys that an engine can store. They are short, so that keys repeat."""
     if able.max_key_bytes is not None:
         max_size = min(max_size, able.max_key_bytes)
     smallest = 0 if able.empty_keys else 1
@@ -28,17 +28,17 @@ def keys(able: Capabilities = _ANYTHING, *, max_size: int = 3) -> SearchStrategy
 
 
 def values(*, max_size: int = 8) -> SearchStrategy[bytes]:
-    """Values, including the empty value."""
+    """Return a strategy for values, including the empty value."""
     return st.binary(max_size=max_size)
 
 
 def bounds() -> SearchStrategy[bytes | None]:
-    """Ends of a range: None, empty, and keys that are longer than stored ones."""
+    """Return a strategy for ends of a range: None, the empty key, and short and long keys."""
     return st.none() | keys(max_size=5)
 
 
 def headers(*, max_size: int = 3) -> SearchStrategy[list[tuple[str, bytes | None]]]:
-    """Headers in any order, with repeated names, None and empty values."""
+    """Return a strategy for headers, with repeated names, None and empty values."""
     pair = st.tuples(
         st.sampled_from(["", "a", "trace-id"]) | st.text(max_size=3),
         st.none() | st.binary(max_size=3),
@@ -47,7 +47,7 @@ def headers(*, max_size: int = 3) -> SearchStrategy[list[tuple[str, bytes | None
 
 
 def timestamps() -> SearchStrategy[int]:
-    """Record times (ms), including negative ones."""
+    """Return a strategy for record times (ms), including negative times."""
     return st.integers(-5, 2**40) | st.sampled_from([0, -1, 2**63 - 1, -(2**63)])
 
 
@@ -59,7 +59,7 @@ def records() -> SearchStrategy[tuple[bytes, int, list[tuple[str, bytes | None]]
 def rows(
     able: Capabilities = _ANYTHING, *, max_size: int = 20
 ) -> SearchStrategy[dict[bytes, bytes]]:
-    """Rows by key."""
+    """Return a strategy for rows by key."""
     return st.dictionaries(keys(able), values(), max_size=max_size)
 
 
@@ -78,5 +78,5 @@ def sorted_rows(able: Capabilities = _ANYTHING, *, max_size: int = 20) -> Search
 def batches(
     able: Capabilities = _ANYTHING, namespaces: tuple[str, ...] = NAMESPACES
 ) -> SearchStrategy[dict[str, Rows]]:
-    """Batches over several namespaces, as :meth:`kstore_core.engine.Database.write` takes them."""
+    """Return a strategy for the batches of :meth:`kstore_core.engine.Database.write`."""
     return st.dictionaries(st.sampled_from(namespaces), sorted_rows(able), max_size=len(namespaces))

@@ -1,4 +1,4 @@
-"""The memory engine of kstore: ordered rows that live as long as the engine object."""
+"""The memory engine of kstore. Its rows exist as long as the engine object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database of the memory engine: ordered rows by namespace."""
+"""A database of the memory engine, with ordered rows for each namespace."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["MemoryDatabase", "StoredRows"]
 class StoredRows:
     """The rows of a store, which survive a close, and a weak reference to its writer.
 
-    Writes of batches and the creation of views hold the lock, so a view of one or of all namespaces
-    has whole batches. Lookups take no lock.
+    The lock is held while a batch is written and while a view is created. So a view contains only
+    whole batches. Lookups take no lock.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class StoredRows:
 
 
 class Life:
-    """The lifetime of a database or a snapshot: until its end, and in one process."""
+    """The lifetime of a database or snapshot. It ends at the close, and in a forked process."""
 
     def __init__(self, path: Path) -> None:
         self.over = False
@@ -51,7 +51,7 @@ class Life:
             )
 
     def chunks(self, scan: OrderedScan) -> Iterator[Chunk]:
-        """Yield the scan's chunks; raise if this lifetime has ended."""
+        """Iterate over the chunks of a scan. Raise if this lifetime has ended."""
         while True:
             self.check()
             chunk = scan.next_chunk()
@@ -61,7 +61,7 @@ class Life:
 
 
 class MemoryNamespace(Namespace):
-    """A live namespace. ``get`` is the dict's own."""
+    """A live namespace. Its ``get`` is the method of the dict."""
 
     def __init__(self, name: str, rows: OrderedRows, life: Life, lock: threading.RLock) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""The engine: databases that live as long as their engine object."""
+"""The memory engine. Its databases exist as long as the engine object."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["MemoryEngine"]
 
 
 class MemoryEngine(Engine):
-    """Rows in this process's memory, with the semantics of the persistent engines.
+    """The engine that stores rows in memory, with the semantics of the persistent engines.
 
-    The engine object owns the databases: pass the same object to ``open_state`` again to find the
-    committed rows. ``open_state(engine="memory")`` makes a new object each time.
+    The engine object owns the databases. To find the committed rows again, pass the same object to
+    ``open_state``. ``open_state(engine="memory")`` makes a new object each time.
     """
 
     name: ClassVar[str] = "memory"

@@ -13,9 +13,9 @@ __all__ = ["native_batch"]
 
 
 def native_batch(namespaces: Iterable[FamilyNamespace], batch: Iterable[Rows]) -> WriteBatch:
-    """One atomic batch for several families; a :class:`WriteBatch` can be written only once.
+    """Return one atomic batch for several column families.
 
-    ``write`` puts rows into the default family, unless the batch names another one first.
+    A :class:`WriteBatch` can be written only once.
     """
     native = WriteBatch(raw_mode=True)
     for namespace, rows in zip(namespaces, batch, strict=True):

@@ -1,4 +1,4 @@
-"""An open database: namespaces, atomic batches, snapshots, checkpoints, close."""
+"""An open database, with its namespaces, atomic batches, snapshots and checkpoints."""
 
 from __future__ import annotations
 
@@ -42,21 +42,22 @@ _BUSY_WAIT_S = 0.001
 
 
 class RocksDBDatabase(Database):
-    """One RocksDB directory, or a scratch copy of a read-only one.
+    """The database in one RocksDB directory, or in a scratch copy of the directory to read it.
 
-    Changes of rows or of the set of namespaces hold a lock. So a snapshot, which captures family by
-    family, is consistent. Lookups and scans take no lock.
+    A lock is held while rows or the set of namespaces change. A snapshot captures one column family
+    after the other and takes the same lock, so the snapshot is consistent. Lookups and scans take
+    no lock.
 
     Parameters
     ----------
     path : Path
         The database's directory.
     root : Rdict
-        The binding's handle, which this object closes.
+        The handle of the binding. This object closes the handle.
     scratch : Path or None
-        The directory in which a read-only database is really open.
+        For a read-only database, the directory that RocksDB has open.
     on_close
-        Called when the files are closed, but not in a forked child.
+        A function to call after the files are closed. It is not called in a forked child.
     """
 
     _is_closed = True
@@ -110,7 +111,7 @@ class RocksDBDatabase(Database):
         return list(self._namespaces)
 
     def namespace(self, name: str) -> FamilyNamespace:
-        """The namespace of this name; a missing one is made, unless the database is read-only."""
+        """Return the namespace of this name. A missing namespace is created if this is writable."""
         self._check()
         found = self._namespaces.get(name)
         if found is not None:
@@ -126,7 +127,7 @@ class RocksDBDatabase(Database):
             return self._namespaces[name]
 
     def drop_namespace(self, name: str) -> None:
-        """Remove a namespace and its rows; its scans end with StoreClosedError.
+        """Remove a namespace and its rows. Open scans of it raise StoreClosedError.
 
         Raises
         ------
@@ -163,7 +164,7 @@ class RocksDBDatabase(Database):
                     namespace.renew()
 
     def write_large(self, namespace: str, rows: Rows) -> bool:
-        """Write many rows as a table file: a batch costs a call of the binding for each row."""
+        """Write many rows as a table file, because a batch needs a call for each row."""
         self._check(writing=True)
         if namespace not in self._namespaces:
             raise KeyError(namespace)
@@ -182,7 +183,7 @@ class RocksDBDatabase(Database):
     def load(
         self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
     ) -> int:
-        """Bulk load strictly ascending rows; many rows are loaded by table files."""
+        """Bulk load strictly ascending rows. Many rows are loaded as table files."""
         self._check(writing=True)
         self.namespace(namespace)
         return loading.load(
@@ -210,7 +211,7 @@ class RocksDBDatabase(Database):
             return taken
 
     def checkpoint(self, target: Path) -> None:
-        """Make a consistent copy in ``target``; table files are hard links if possible."""
+        """Make a consistent copy in ``target``. Its table files are hard links if possible."""
         self._check()
         check_target(target)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -260,7 +261,7 @@ class RocksDBDatabase(Database):
             reraise(failure, "close", self.path)
 
     def abandon(self) -> None:
-        """In a forked child: end everything, free nothing."""
+        """End all handles in a forked child, without freeing native objects."""
         if self._ended is None:
             self._lock = threading.RLock()  # its holder is not in this process
             leak(self._root)
@@ -285,7 +286,7 @@ class RocksDBDatabase(Database):
         self._namespaces = {}
 
     def _create(self, name: str) -> None:
-        """Make a family, unless an interrupted call has made it already."""
+        """Create a column family, unless an earlier call that was interrupted has created it."""
         try:
             self._root.create_column_family(name, self._options.family(name))
         except Exception as error:
@@ -298,7 +299,10 @@ class RocksDBDatabase(Database):
         self._namespaces[name] = FamilyNamespace(name, self.path, native, handle)
 
     def _flush_order(self) -> list[FamilyNamespace]:
-        """The namespaces, offsets last: a crash between flushes leaves them old, never ahead."""
+        """Return the namespaces in the order of flushes, with the offsets last.
+
+        So after a crash between two flushes the offsets are not ahead of the rows.
+        """
         return sorted(self._namespaces.values(), key=lambda namespace: namespace.name == OFFSETS)
 
     def _flush(self) -> None:
@@ -317,9 +321,9 @@ class RocksDBDatabase(Database):
         return True
 
     def _leave_sequence_zero(self) -> None:
-        """Write one row again if all rows were ingested, to advance the sequence number from 0.
+        """If all rows were ingested, write one row again, so that the sequence number is not 0.
 
-        A compaction under a snapshot of the sequence number 0 loses every row.
+        Under a snapshot with the sequence number 0, a compaction loses every row.
         """
         for name, namespace in self._namespaces.items():
             row = namespace.first()
@@ -338,7 +342,7 @@ class RocksDBDatabase(Database):
 
 
 def _close(native: Rdict, *, flush: bool) -> None:
-    """Flush and close one handle; wait for calls of other threads in it.
+    """Flush and close one handle. Wait until no other thread uses the handle.
 
     A second close does nothing.
     """

@@ -1,4 +1,4 @@
-"""The engine: its options, capabilities and directories."""
+"""The engine RocksDB, with its options, capabilities and directories."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ _LONGEST = 255 - len(".1700000000000")
 
 
 class RocksDBEngine(Engine):
-    """Databases in ``<root>/rocksdb/<store>/`` and ``<root>/<store>/<child>/``, as in Kafka.
+    """The engine whose databases have the same directories as in Kafka Streams.
 
-    All of them share one block cache.
+    These are ``<root>/rocksdb/<store>/`` and ``<root>/<store>/<child>/``. All databases of an
+    engine object share one block cache.
     """
 
     name: ClassVar[str] = "rocksdb"
@@ -77,7 +78,7 @@ class RocksDBEngine(Engine):
         return sorted(entry.name for entry in folder.iterdir() if is_database(entry))
 
     def recognises(self, root: Path) -> bool:
-        """Return True if a store's directory contains a database or remains of one."""
+        """Return True if the directory of a store contains a database, or files of one."""
         return any(
             was_database(folder)
             for above in _folders(root)
@@ -93,14 +94,15 @@ class RocksDBEngine(Engine):
         return self.open_directory(path, durability=durability, read_only=read_only)
 
     def file_faults(self, root: Path, store: str, child: str | None = None) -> Iterator[str]:
-        """Return the files that differ from the manifest, and a manifest that has lost its end."""
+        """Return a fault for each file that differs from the manifest, and for a cut manifest."""
         path = store_path(root, _FOLDER, store) if child is None else _child(root, store, child)
         return iter(file_faults(path) if is_database(path) else ())
 
     def parents(self, root: Path) -> list[str]:
-        """Return the directories under ``<root>`` that contain segments, or are empty, sorted.
+        """Return the sorted names of the directories in ``<root>`` that have segments or are empty.
 
-        Like kstore, Kafka Streams makes the directory when it opens a store.
+        An empty directory is included, because Kafka Streams creates the directory of a store
+        before its first segment.
         """
         if not root.is_dir():
             return []
@@ -132,7 +134,7 @@ class RocksDBEngine(Engine):
         return True
 
     def children(self, root: Path, store: str) -> list[str]:
-        """Return the directories under ``<root>/<store>``, Kafka's place for segments, sorted.
+        """Return the sorted names of the segments, which are directories in ``<root>/<store>``.
 
         Raises
         ------
@@ -188,9 +190,9 @@ class RocksDBEngine(Engine):
     def open_directory(
         self, path: Path, *, durability: Durability = "process", read_only: bool = False
     ) -> RocksDBDatabase:
-        """Open the database in the directory ``path`` itself, such as a segment.
+        """Open the database in the directory ``path``, which may be a segment.
 
-        It raises the errors of :meth:`open`.
+        Raises the same errors as :meth:`open`.
         """
         check_durability(durability)
         opener = open_for_reading if read_only else open_for_writing
@@ -205,7 +207,7 @@ class RocksDBEngine(Engine):
 
 
 def _folders(folder: Path) -> list[Path]:
-    """Return the directories in a directory; none if it is missing or may not be read."""
+    """Return the subdirectories of a directory, or none if it is missing or unreadable."""
     try:
         with os.scandir(folder) as entries:
             return [Path(entry) for entry in entries if _is_directory(entry)]
@@ -221,9 +223,10 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_parent(root: Path, folder: Path) -> bool:
-    """Return True if a directory belongs to a store with segments: it has some, or is empty.
+    """Return True if a directory has segments or is empty, so it is that of a store with segments.
 
-    A segment is a database, or a directory with a segment's name: its creation was interrupted.
+    A directory with the name of a segment is a segment without a database if the creation of the
+    database was interrupted.
     """
     try:
         is_empty = True

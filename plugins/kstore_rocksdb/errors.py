@@ -1,6 +1,6 @@
 """Translate errors of the binding into errors of kstore.
 
-The binding raises bare ``Exception`` for nearly every error, so the text decides.
+The binding raises a bare ``Exception`` for nearly every error, so the text of the error decides.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _LOCKED = ("lock hold by current process", "While lock file")
 
 
 def translate(error: Exception, action: str, path: Path) -> Exception:
-    """Return the kstore error that a native one means; a kstore error is returned unchanged.
+    """Return the kstore error for an error of the binding. A kstore error is returned unchanged.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def is_locked(error: BaseException) -> bool:
 
 
 def locked(path: Path, pid: int | None) -> EngineLockedError:
-    """Return the error for a directory that a process, perhaps this one, has locked."""
+    """Return the error for a directory that this or another process has locked."""
     return EngineLockedError(
         f"rocksdb database {path} is open for writing by {holder_name(pid)}; one handle at a "
         "time may write. Close it there, or open it with read_only=True",
@@ -144,7 +144,7 @@ def locked(path: Path, pid: int | None) -> EngineLockedError:
 
 
 def forked(path: Path) -> Reason:
-    """Return the reason of handles that a forked child has inherited."""
+    """Return the reason why a forked child cannot use an inherited handle."""
     return lambda: ForkedHandleError(
         f"rocksdb database {path} was opened before this process ({os.getpid()}) was forked off, "
         "and RocksDB does not survive a fork. Open databases in the child only, and start it with "
@@ -153,8 +153,10 @@ def forked(path: Path) -> Reason:
 
 
 def inspect_command(path: Path) -> str:
-    """The command that inspects the state directory ``root`` of a database ``root/rocksdb/<store>``
-    or of a segment ``root/<store>/<store>.<start>``."""
+    """Return the command that inspects the state directory of a database.
+
+    The database is ``root/rocksdb/<store>``, or the segment ``root/<store>/<store>.<start>``.
+    """
     folder = path.parent.name
     inside = folder == "rocksdb" or (
         path.name.startswith(folder) and _SEGMENT.fullmatch(path.name, len(folder))

@@ -1,8 +1,8 @@
-"""The open databases of this process: closed when it exits, abandoned after a fork.
+"""The open databases of this process. They are closed at its exit, but not in a forked child.
 
-RocksDB does not survive a fork: a child has the handles but no background threads, so flushing and
-closing hang, and writes are lost silently. Therefore a forked child frees no native object, not
-even when Python collects the owner.
+A forked child has the handles of RocksDB but not its background threads. There, a flush or a close
+would hang, and writes would be lost silently. So a forked child frees no native object, even if
+Python frees the object that owns it.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ def begin() -> None:
 
 @DATABASES.after_fork
 def _inherit() -> None:
-    """Make ``exit`` call ``_exit`` first: RocksDB's destructors join threads that a child lacks.
+    """Make ``exit`` call ``_exit`` first, so that RocksDB's destructors do not run in a child.
 
-    Otherwise the child would end by SIGSEGV, even if all databases were closed before the fork.
+    They join threads that the child does not have, so the child would end by SIGSEGV, even if all
+    databases were closed before the fork.
     """
     global _inherited
     _inherited = _inherited or _used

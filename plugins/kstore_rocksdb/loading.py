@@ -1,4 +1,4 @@
-"""Bulk load: table files that are ingested at once, or batches for few rows."""
+"""Bulk load. Many rows become table files that are ingested together; few rows are batches."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ def load(
     ingest: Callable[[list[str]], None],
     guard: translating,
 ) -> int:
-    """Load strictly ascending rows; returns their number.
+    """Load strictly ascending rows. Return their number.
 
-    Nothing is written before the last chunk was checked, so a key out of order leaves the database
-    unchanged. A load by files is atomic; a load by batches is not.
+    All rows are checked before any row is written, so a key out of order leaves the database
+    unchanged. A load by files is atomic, but a load by batches is not.
 
     Parameters
     ----------
     make : callable
-        Opens a table file of the column family for writing: ``make(path)``.
+        ``make(path)`` opens a table file of the column family for writing.
     directory : Path
         The parent of a temporary directory for the files. It must be on the database's file system,
         so that the files can be moved.
-    write, ingest
-        Write one batch; ingest files.
+    write, ingest : callable
+        ``write(rows)`` writes a batch. ``ingest(paths)`` ingests table files.
     guard : translating
-        Translates native errors.
+        The context manager that translates errors of the binding.
 
     Raises
     ------
@@ -139,7 +139,7 @@ class TableFiles:
         self._writer: Writer | None = None
 
     def add(self, keys: Keys, values: Values) -> None:
-        """Append rows; a file that is large enough is closed after them."""
+        """Append rows. If the file is then large enough, close it."""
         if len(keys) != len(values):
             raise ValueError(f"a chunk of {len(keys)} keys has {len(values)} values")
         if not keys:
@@ -157,7 +157,7 @@ class TableFiles:
         self.rows += len(keys)
 
     def finish(self) -> list[str]:
-        """Finish the last file; returns the paths of all files."""
+        """Finish the last file. Return the paths of all files."""
         with self._guard:
             self._finish()
         return self._paths
@@ -199,7 +199,7 @@ MakeWriter = Callable[[str], Writer]
 
 
 class CompressedWriter:
-    """A writer of a table file with compressed blocks: the binding's, which takes row by row."""
+    """A writer of a table file with compressed blocks. It uses the binding's writer."""
 
     def __init__(self, path: str, options: Options) -> None:
         self._native = SstFileWriter(options)
@@ -228,4 +228,4 @@ class CompressedWriter:
         self._native.finish()
 
     def close(self) -> None:
-        """Do nothing: the binding closes the file with the writer."""
+        """Do nothing, because the binding closes the file when the writer is freed."""

@@ -1,4 +1,6 @@
-"""The holder of a database: claims for this process, the kernel's list of locks for others.
+"""The process and handle that have a database open for writing.
+
+Claims find a handle of this process; the kernel's list of locks finds another process.
 
 RocksDB holds its ``LOCK`` file by a POSIX record lock. Such a lock is lost when the process closes
 *any* descriptor of the file, so no code of this package opens it.
@@ -18,7 +20,7 @@ __all__ = ["Claim", "claim", "forget"]
 
 
 class Claim:
-    """The reservation of a path by one handle, released when the handle is collected."""
+    """The reservation of a path by one handle. It is released when the handle is freed."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -59,16 +61,16 @@ def claim(path: Path) -> Claim:
 
 
 def forget() -> None:
-    """In a forked child: drop all claims and the guard, which belong to its parent."""
+    """Drop all claims and the guard in a forked child, because they belong to its parent."""
     global _guard
     _guard = threading.RLock()
     _claims.clear()
 
 
 def _holder(lock_file: Path) -> tuple[bool, int | None]:
-    """True if a process holds ``lock_file``; and its pid, if the kernel lists it.
+    """Return if a process has locked ``lock_file``, and its pid if the kernel lists it.
 
-    Without ``/proc`` the result is False, and RocksDB detects the holder when it locks.
+    Without ``/proc`` the result is False. RocksDB then detects the lock when it opens the database.
     """
     try:
         return lock_holder(lock_file.stat(), "POSIX")

@@ -37,10 +37,10 @@ Replace = Callable[[Call], None]
 
 
 def guarded(call: Call, on_error: Callable[[Exception], Any]) -> tuple[Call, Replace]:
-    """A lookup by ``call`` at the cost of one Python frame, and a function that replaces ``call``.
+    """Return a function that looks up by ``call``, and a function that replaces ``call``.
 
-    The replacement also affects callers that hold the lookup. So a lookup after a close, or in a
-    forked child, raises, and no lookup pays for a check.
+    A replacement also affects callers that already have the lookup function. So a lookup raises
+    after a close or in a forked child, although no lookup spends time on a check.
     """
 
     def lookup(argument: Any) -> Any:
@@ -66,8 +66,7 @@ class FamilyNamespace(Reader):
     handle : ColumnFamily
         The binding's handle for batches.
 
-    A batch written through the handle of a dropped family breaks the database, so both handles
-    raise after :meth:`end`.
+    Both handles raise after :meth:`end`, because a batch for a dropped family breaks the database.
     """
 
     def __init__(self, name: str, path: Path, native: Rdict, handle: ColumnFamily) -> None:
@@ -83,7 +82,7 @@ class FamilyNamespace(Reader):
         self.get = get  # type: ignore[method-assign, assignment]
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of ``key``, or None. Each instance has its own, bound to the native call."""
+        """Return the value of ``key``, or None. Each instance has its own function for this."""
         raise NotImplementedError
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -147,10 +146,11 @@ class FamilyNamespace(Reader):
             raise
 
     def _start_at_once(self, lo: bytes, hi: bytes) -> tuple[Chunk | None, None] | None:
-        """Return the start of a scan that ends within its first chunk; None if it may not.
+        """Return the rows of a scan that ends within its first chunk. None if the scan is longer.
 
-        It uses the idle iterator of an earlier call: to make one is half the cost of such a scan. A
-        write replaces the list of idle iterators, so none from before the write is used.
+        The scan reuses an idle iterator of an earlier call, because the creation of an iterator is
+        half the cost of such a scan. A write replaces the list of idle iterators, so an iterator
+        from before the write is never used.
         """
         idle = self._idle
         keys: list[bytes] = []
@@ -191,7 +191,7 @@ class FamilyNamespace(Reader):
         return self._refuse() if self._handle is None else self._handle
 
     def approximate_count(self) -> int:
-        """RocksDB's estimate, which counts each write and each delete of a row."""
+        """Return RocksDB's estimate. It counts each write and each delete of a row."""
         self.check()
         with translating(f"count {self.name!r}", self._path):
             count = self.native.property_int_value("rocksdb.estimate-num-keys")

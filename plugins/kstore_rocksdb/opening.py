@@ -1,4 +1,4 @@
-"""Open a directory: for writing by one handle, for reading by any number."""
+"""Open directories. One handle can write to a directory; any number can read it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def is_database(path: Path) -> bool:
 
 
 def was_database(path: Path) -> bool:
-    """Return True if the directory is a database, or has files of one without ``CURRENT``."""
+    """Return True if the directory is a database, or has files of a database."""
     if is_database(path):
         return True
     try:
@@ -50,7 +50,7 @@ def was_database(path: Path) -> bool:
 def open_for_writing(
     path: Path, options: RocksDBOptions, cache: Cache, durability: Durability
 ) -> RocksDBDatabase:
-    """Open the database in ``path``; a missing one is made. A failure leaves nothing new behind.
+    """Open or create the database in ``path``. A failed open leaves no new files.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def open_for_writing(
 def open_for_reading(
     path: Path, options: RocksDBOptions, cache: Cache, durability: Durability
 ) -> RocksDBDatabase:
-    """Open the present state of the database in ``path``; nothing is written there.
+    """Open the database in ``path`` as it is now, without a write to the directory.
 
     Raises
     ------
@@ -141,7 +141,7 @@ def _none_at(path: Path) -> FileNotFoundError:
 
 
 def _open(path: Path, native: NativeOptions, access: AccessType) -> tuple[Rdict, list[str]]:
-    """Open with every column family named: the binding invents options for any other."""
+    """Open all column families by name, because the binding ignores the options of others."""
     families = Rdict.list_cf(str(path)) if is_database(path) else [DEFAULT]
     root = Rdict(
         str(path),
@@ -153,7 +153,7 @@ def _open(path: Path, native: NativeOptions, access: AccessType) -> tuple[Rdict,
 
 
 def _refuse_remains(path: Path) -> None:
-    """Refuse table files without ``CURRENT``: RocksDB would make an empty database over them."""
+    """Refuse table files without ``CURRENT``, which RocksDB would replace by an empty database."""
     if is_database(path) or not path.is_dir():
         return
     remains = sorted(
@@ -170,7 +170,7 @@ def _refuse_remains(path: Path) -> None:
 
 
 def _remove(path: Path, made: list[Path]) -> None:
-    """Remove the directories that a failed open made, unless there is a database by now."""
+    """Remove the directories that a failed open created, unless they contain a database."""
     if path in made and not is_database(path):
         shutil.rmtree(path, ignore_errors=True)
         for folder in made[1:]:

@@ -57,15 +57,16 @@ class RocksDBOptions(EngineOptions):
     bloom_bits : int
         Bits per key of the Bloom filter; 0 for no filter.
     optimize_filters_for_hits : bool
-        No filter on the last level: good if most lookups find their key.
+        Make no filter for the last level. This is good if most lookups find their key.
     compaction : str
         ``"universal"`` or ``"level"``.
     compression : str
         ``"none"``, ``"lz4"``, ``"snappy"`` or ``"zstd"``.
     parallelism : int
-        Background threads of all databases of the process; 0 for one per CPU, at least 2.
+        The number of background threads for all databases of the process. 0 means one per CPU, but
+        at least 2.
     max_open_files : int
-        The number of open table files; -1: no limit. Read-only databases have no limit.
+        The greatest number of open table files. -1 means no limit. Read-only databases have none.
     mmap_reads : bool
         Map table files into memory instead of reading blocks into the cache. A lookup is faster;
         a table file that another program truncates while it is open ends the process (SIGBUS).
@@ -115,7 +116,7 @@ def _at_least(name: str, value: int, least: int) -> None:
 class NativeOptions:
     """The binding's options for one database.
 
-    All of them use raw mode: the other mode unpickles stored values.
+    All of them use the raw mode of the binding, because its other mode unpickles stored values.
     """
 
     def __init__(self, options: RocksDBOptions, cache: Cache, *, read_only: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""The base of live namespaces and those of a snapshot: they end with their database."""
+"""The base of live namespaces and of namespaces of a snapshot. They end with their database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Reader"]
 
 
 class Reader(Namespace):
-    """A namespace that ends, with its scans, when its database does."""
+    """A namespace that ends, together with its scans, when its database is closed."""
 
     def __init__(self, name: str, path: Path) -> None:
         self.name = name
@@ -54,5 +54,5 @@ class Reader(Namespace):
         raise self._ended()
 
     def scan_failed(self, error: Exception) -> Exception:
-        """Return the kstore error that a native one means."""
+        """Return the kstore error for an error of the binding."""
         return translate(error, f"scan {self.name!r}", self._path)

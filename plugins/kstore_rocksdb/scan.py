@@ -1,4 +1,4 @@
-"""Scans: chunks of rows from a native iterator, whose status is checked at its end."""
+"""Scans. A scan reads chunks of rows from a native iterator, and checks its status at the end."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ OpenScans = dict[int, "ref[Scan]"]
 
 
 class Owner(Protocol):
-    """The namespace of a scan. It refers to its open scans, and lives as long as they do."""
+    """The namespace of a scan. It has references to its open scans."""
 
     scans: OpenScans
 
     def scan_failed(self, error: Exception) -> Exception:
-        """Return the kstore error that a native one means."""
+        """Return the kstore error for an error of the binding."""
 
 
 class Scan(ABC):
     """An iterator of chunks over ``lo <= key < hi``, as of its creation.
 
-    Every short range read creates one, so for speed a subclass sets all attributes in its own
-    ``__init__``.
+    Every short range read creates a scan. So a subclass sets all attributes in its own
+    ``__init__``, which is faster.
     """
 
     __slots__ = (
@@ -77,11 +77,11 @@ class Scan(ABC):
 
     @abstractmethod
     def _take(self, size: int, keys: list[bytes], values: list[bytes]) -> bool:
-        """Append up to ``size`` rows; False if there are no more. Raises native errors."""
+        """Append up to ``size`` rows. Return False at the end. Raise native errors."""
 
     @abstractmethod
     def _free(self, *, leaked: bool) -> None:
-        """Drop the native objects; if ``leaked``, without freeing their memory."""
+        """Drop the native objects. With ``leaked``, do not free their memory."""
 
     def __iter__(self) -> Scan:
         return self
@@ -117,7 +117,7 @@ class Scan(ABC):
         return keys, values
 
     def first(self) -> tuple[bytes, bytes] | None:
-        """Return the next row, or None; ends the scan."""
+        """Return the next row, or None. End the scan."""
         self._size = 1
         for keys, values in self:
             self.close()
@@ -130,9 +130,9 @@ class Scan(ABC):
         self._stop()
 
     def end(self, reason: Reason, *, leaked: bool = False) -> None:
-        """Free the native objects; from now on the scan raises ``reason``.
+        """End the scan, and free the native objects. Later uses raise ``reason``.
 
-        ``leaked``, after a fork: the native objects are never freed.
+        With ``leaked``, which is for a forked child, the native objects are never freed.
         """
         self._reason = reason
         self._stop(leaked=leaked)
@@ -153,13 +153,13 @@ class Scan(ABC):
 
 
 class FamilyScan(Scan):
-    """A scan with an iterator of its own.
+    """A scan that has a separate iterator.
 
-    It works around four faults of the binding. ``next`` on an iterator without a position kills the
-    process, so it is called only after ``key`` returned a key. The iterator uses the memory of the
-    upper bound and of the options, so they live as long as the scan. The lower bound is in fact a
-    second upper bound, so a reverse scan compares keys. An iterator only becomes invalid at a
-    damaged block, so ``status`` is checked at every end.
+    The scan avoids four faults of the binding. ``next`` on an iterator without a position kills the
+    process, so ``next`` is called only after ``key`` returned a key. An iterator uses the memory of
+    the upper bound and of the options, so the scan keeps references to both. A lower bound sets the
+    upper bound instead, so a reverse scan compares keys. An iterator ends at a damaged block
+    without an error, so ``status`` is checked at the end.
     """
 
     __slots__ = ("_native", "_options")
@@ -173,7 +173,10 @@ class FamilyScan(Scan):
         reverse: bool,
         size: int = SMALLEST_CHUNK,
     ) -> None:
-        """Continue at the position of ``native``, made with ``options``; None: no rows are left."""
+        """Continue at the position of ``native``, whose options are ``options``.
+
+        If ``native`` is None, no rows are left.
+        """
         self._owner = owner
         self._native = native
         self._options = options
@@ -204,7 +207,7 @@ class FamilyScan(Scan):
 def positioned(
     iterate: Callable[..., Any], lo: bytes | None, hi: bytes | None, reverse: bool
 ) -> tuple[RdictIter | None, ReadOptions | None]:
-    """Return an iterator at the first row of a scan, and its options; None for an empty range."""
+    """Return an iterator at the first row of a scan, and its options. None for an empty range."""
     native: RdictIter
     options = None
     if hi is not None and hi <= (lo or b""):
@@ -234,10 +237,10 @@ def seek_before(native: RdictIter, hi: bytes | None) -> None:
 
 
 def take_forward(native: RdictIter, size: int, keys: list[bytes], values: list[bytes]) -> bool:
-    """Append up to ``size`` rows; False at the end. Raise if ``status`` reports an error there.
+    """Append up to ``size`` rows. Return False at the end, or raise the error of ``status``.
 
-    The methods are called by name on purpose: the interpreter has a fast path for that, but none
-    for bound methods in variables.
+    The methods are called by name, because the interpreter is faster with names than with bound
+    methods in variables.
     """
     for _ in range(size):
         key = native.key()
@@ -253,7 +256,7 @@ def take_forward(native: RdictIter, size: int, keys: list[bytes], values: list[b
 def take_below(
     native: RdictIter, size: int, keys: list[bytes], values: list[bytes], hi: bytes
 ) -> bool:
-    """As :func:`take_forward` up to ``hi``, for an iterator without an upper bound."""
+    """Append rows as :func:`take_forward` does, but only rows before ``hi``."""
     for _ in range(size):
         key = native.key()
         if key is None:
@@ -270,7 +273,7 @@ def take_below(
 def take_backward(
     native: RdictIter, size: int, keys: list[bytes], values: list[bytes], lo: bytes
 ) -> bool:
-    """As :func:`take_forward`, but backward and down to ``lo``."""
+    """Append rows as :func:`take_forward` does, but in descending order, down to ``lo``."""
     for _ in range(size):
         key = native.key()
         if key is None:

@@ -1,8 +1,9 @@
 """Snapshots of a whole database.
 
-Lookups in the binding's own snapshot are right, but its iterators show the newest rows. So the
-snapshot of a family has two parts: the binding's, for lookups, and an iterator that is made at the
-same time, which all scans share. An iterator always shows the rows of its creation time.
+A lookup in a snapshot of the binding is right, but an iterator of it returns the newest rows. So
+the snapshot of a column family here has two parts. Lookups use the snapshot of the binding. Scans
+share an iterator that was created at the same time, because an iterator returns the rows as of its
+creation.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _MISSING = "key not found"
 
 
 class _SharedIterator:
-    """An iterator that several scans use in turn; each seeks to its own position first."""
+    """An iterator that several scans use in turn. Each scan first moves it to its own position."""
 
     def __init__(self, native: rocksdict.RdictIter) -> None:
         self.native: rocksdict.RdictIter | None = native
@@ -44,7 +45,7 @@ class _SharedIterator:
 
 
 class _SnapshotScan(Scan):
-    """A scan by a shared iterator; its bounds advance with every chunk."""
+    """A scan that uses a shared iterator. Each chunk advances the bounds of the scan."""
 
     __slots__ = ("_shared",)
 
@@ -85,7 +86,7 @@ class _SnapshotScan(Scan):
         return more
 
     def _free(self, *, leaked: bool) -> None:
-        """The iterator belongs to the namespace."""
+        """Do nothing, because the iterator belongs to the namespace."""
 
 
 class SnapshotNamespace(Reader):
@@ -144,8 +145,7 @@ class SnapshotNamespace(Reader):
 class RocksDBSnapshot(Snapshot):
     """The namespaces of a database at one time.
 
-    The families are captured one by one, under the lock of writes. The snapshot is freed with its
-    last reference.
+    The column families are captured one after the other, while no thread can write.
     """
 
     def __init__(self, namespaces: dict[str, SnapshotNamespace], closed: Reason) -> None:
@@ -154,7 +154,7 @@ class RocksDBSnapshot(Snapshot):
         self._ended: Reason | None = None
 
     def namespace(self, name: str) -> SnapshotNamespace:
-        """Return the namespace in the snapshot; raises KeyError if there was none."""
+        """Return a namespace of the snapshot. Raise KeyError if the snapshot does not have it."""
         DATABASES.notice_fork()
         if self._ended is not None:
             raise self._ended()

@@ -1,8 +1,8 @@
-"""Write stalls: wait in Python until RocksDB accepts writes again.
+"""Write stalls. A stalled write waits in Python until RocksDB accepts writes again.
 
 By default a stalled write waits inside RocksDB and holds Python's global lock, so the whole process
 stops. On a full disk it stops for ever, because the thread that would recover waits for the write.
-So writes use ``no_slowdown``, which makes RocksDB refuse them, and the wait is here.
+So writes use ``no_slowdown``, which makes RocksDB refuse a stalled write, and this module waits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LONGEST_S = 0.25
 
 
 def is_stall(error: Exception) -> bool:
-    """Return True if a native error is a refused write in a stall; nothing was written."""
+    """Return True if RocksDB refused a write because of a stall, and wrote nothing."""
     return "Write stall" in str(error)
 
 
@@ -32,7 +32,7 @@ class Stalls:
     Parameters
     ----------
     room_bytes : int
-        If less room than this is left on the disk, a failed flush is explained by it.
+        If a flush fails and less space than this is left, the error says that the disk is full.
     """
 
     def __init__(self, root: Rdict, path: Path, room_bytes: int) -> None:
@@ -41,7 +41,7 @@ class Stalls:
         self._room_bytes = room_bytes
 
     def wait(self, attempt: int) -> None:
-        """Wait until writes are no longer stopped; longer with each ``attempt``, from 0.
+        """Wait until writes are no longer stopped. Each ``attempt``, from 0 on, waits longer.
 
         Raises
         ------

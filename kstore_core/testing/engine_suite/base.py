@@ -1,4 +1,4 @@
-"""The base of the engine suite: databases that are closed after a test, and their rows."""
+"""The base of the engine suite. It opens databases and closes them after each test."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class EnginePart(Suite):
         return database
 
     def reopen(self, database: Database, *, read_only: bool = False) -> Database:
-        """Close and reopen ``database``; a persistent engine is replaced by a new object."""
+        """Close and reopen ``database``. If the engine is persistent, use a new engine object."""
         database.close()
         if self.able.persistent:
             self.engine = self.new_engine()
@@ -51,7 +51,7 @@ class EnginePart(Suite):
 
 
 def put(database: Database, rows: Mapping[bytes, bytes | None], namespace: str = "default") -> None:
-    """Write rows in one batch; a missing namespace is made."""
+    """Write rows in one batch. A missing namespace is created."""
     database.namespace(namespace)
     keys = sorted(rows)
     database.write({namespace: Rows(keys, [rows[key] for key in keys])})
@@ -77,19 +77,19 @@ def read(source: Iterable[Any] | Namespace | Database | Snapshot) -> Pairs:
 
 
 def numbered(count: int, value: bytes = b"v", start: int = 0) -> dict[bytes, bytes]:
-    """Rows with ascending keys."""
+    """Return rows with ascending keys."""
     return {b"%08d" % number: value for number in range(start, start + count)}
 
 
 def path_under(root: Path, database: Database, home: Path) -> Path:
-    """Return the path under ``root`` of the store that ``database`` is under ``home``."""
+    """Return the path of a database, with ``root`` in place of its state directory ``home``."""
     return root / database.path.absolute().relative_to(home.absolute())
 
 
 def within(
     rows: Mapping[bytes, bytes], lo: bytes | None, hi: bytes | None, *, reverse: bool = False
 ) -> Pairs:
-    """The expected result of a scan of ``rows``: ``lo <= key < hi`` in unsigned byte order."""
+    """Return the rows that a scan must return: ``lo <= key < hi``, in unsigned byte order."""
     return [
         (key, rows[key])
         for key in sorted(rows, reverse=reverse)

@@ -1,4 +1,4 @@
-"""Random rows, batches and sequences of calls, for faults that only a sequence shows."""
+"""Random sequences of calls, which find faults that no single call shows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kstore_core.testing.running import at_random, quick, run_machine, shrinking
 
 
 class LifePromises(EnginePart):
-    """All promises together.
+    """Tests of all promises together, by random sequences of calls.
 
     Attributes
     ----------

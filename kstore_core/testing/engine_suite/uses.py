@@ -1,4 +1,4 @@
-"""Every way to use a database, for tests of the errors that all ways share."""
+"""Every way to use a database, for tests of errors that each use must raise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["every_use"]
 
 
 def every_use(database: Database, target: Path) -> dict[str, Callable[[], object]]:
-    """Return each way to use ``database`` by name; it must be open and have many rows.
+    """Return functions that use ``database``, by name. It must be open and have many rows.
 
     ``target`` is the path of a checkpoint.
     """

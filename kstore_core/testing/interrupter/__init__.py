@@ -1,8 +1,8 @@
-"""The interrupter: a KeyboardInterrupt ends a call at some point, and the process has to go on.
+"""The interrupter. It ends a call by a KeyboardInterrupt, and checks that work can continue.
 
-A signal interrupts one call of a state directory, in this process, at a chosen bytecode or after a
-chosen time. Then the same call is made again, records are committed, and the directory is closed
-and opened again. Its contents must be those of a run without an interrupt. See
+A signal interrupts a call on a state directory in this process, at a chosen bytecode or after a
+chosen time. Then the interrupter makes the same call again, commits records, and closes and reopens
+the directory. Its contents must be those of a run without an interrupt. See
 docs/extending/testing.md.
 """
 

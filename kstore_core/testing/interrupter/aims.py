@@ -17,12 +17,12 @@ _HERE = __file__.rpartition("/")[0] + "/"
 
 
 class Aim:
-    """Base of context managers that interrupt the code within, or count its steps.
+    """Base of context managers that interrupt the code in their block, or count its steps.
 
     Attributes
     ----------
     hit : bool
-        True once the interrupt has come.
+        True after the interrupt.
     """
 
     hit = False
@@ -38,16 +38,18 @@ class Aim:
 
 
 class AtStep(Aim):
-    """A signal at the n-th step of the main thread; a step is one bytecode operation of Python.
+    """An interrupt by a signal at the n-th step of the main thread.
 
-    CPython itself looks for signals at fewer places. Steps of the interrupter do not count: it
-    stands for the calling program. Between the last step of a ``with`` and its end the program has
-    the handle, and CPython looks for no signal there.
+    A step is one bytecode operation of Python.
+
+    CPython checks for signals at fewer points. Steps of the interrupter are not counted, because it
+    has the role of the calling program. At the end of a ``with`` block the program has the handle,
+    and CPython does not check for signals there.
 
     Parameters
     ----------
     step : int or None
-        Counted from 1; None only counts the steps.
+        The number of the step, from 1 on. None only counts the steps.
 
     Attributes
     ----------
@@ -97,10 +99,10 @@ class AtStep(Aim):
 
 
 class Raised(AtStep):
-    """A KeyboardInterrupt raised at the n-th step, outside Python's standard library.
+    """A KeyboardInterrupt that is raised at the n-th step, without a signal.
 
-    It ignores sections that delay signals, like an exception that another thread sends with
-    ``PyThreadState_SetAsyncExc``.
+    Sections that delay signals do not delay it, as with an exception that another thread sends by
+    ``PyThreadState_SetAsyncExc``. Steps in Python's standard library are not counted.
     """
 
     def _counts(self, frame: FrameType) -> bool:

@@ -1,4 +1,4 @@
-"""Repeated interrupts of a call, and their counts."""
+"""Repeated interrupts of a call, and the counts of their effects."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Interrupter:
     operation : str
         One of :data:`OPERATIONS`.
     root : Path
-        The parent of the state directories; empty or missing.
+        The parent of the state directories. It must be empty or missing.
     seed : int
         The seed of the changes and of the interrupts.
     aims : sequence of str
@@ -106,8 +106,8 @@ class Interrupter:
         ValueError
             ``interrupts`` is less than 1.
         WedgedError
-            The contents after an interrupt differ from those without one. The directory is left
-            as it is.
+            The contents after an interrupt differ from the contents without an interrupt. The
+            directory is not changed after that.
         """
         if interrupts < 1:
             raise ValueError(f"interrupts must be 1 or more, not {interrupts}")
@@ -209,8 +209,8 @@ class Interrupter:
 def _quiet() -> Iterator[None]:
     """Suppress Python's own reports of interrupts.
 
-    Python reports an interrupt that comes while it frees an object. It warns of a handle that it
-    frees unclosed, because the interrupt came between the call and its ``with``.
+    Python reports an interrupt that comes while it frees an object. Python also warns if it frees
+    an open handle. This happens if the interrupt comes between the call and the ``with`` block.
     """
     hook = sys.unraisablehook
 
@@ -228,7 +228,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _check_closed(root: Path) -> None:
-    """Refuse open files below ``root``, on systems that list them."""
+    """Raise if a file below ``root`` is open, on systems that list the open files."""
     gc.collect()
     if not _OPEN_FILES.is_dir():
         return

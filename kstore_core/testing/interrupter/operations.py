@@ -1,4 +1,4 @@
-"""The interrupted calls: the preparation, the call, and the check after it."""
+"""The calls that are interrupted. Each has a preparation, the call, and a check."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _is_logged(chosen: Combination, able: Capabilities) -> bool:
 
 
 def _is_restored(chosen: Combination, able: Capabilities) -> bool:
-    """Return True if its stores may be restored after they were opened."""
+    """Return True if the stores of a combination can be restored after they were opened."""
     return _is_logged(chosen, able) and not any(subject.duplicates for subject in chosen.subjects)
 
 
@@ -68,7 +68,7 @@ def _is_copied(chosen: Combination, able: Capabilities) -> bool:
 
 
 def _is_upgraded(chosen: Combination, able: Capabilities) -> bool:
-    """Return True if all its stores have an older format and can be upgraded."""
+    """Return True if all stores of a combination can be upgraded from an older format."""
     return (
         able.persistent
         and (chosen.layers, chosen.staging) == ("bare", "staged")
@@ -77,7 +77,7 @@ def _is_upgraded(chosen: Combination, able: Capabilities) -> bool:
 
 
 def older_of(subject: Subject) -> Subject | None:
-    """Return the same store in the oldest format that can be upgraded; None if there is none."""
+    """Return the same store in the oldest format that can be upgraded, or None."""
     older = [edge.older for edge in EDGES if edge.newer == subject.kind]
     return replace(subject, kind=older[0]) if older else None
 
@@ -86,7 +86,7 @@ def older_of(subject: Subject) -> Subject | None:
 
 
 def _nothing(trial: Trial) -> None:
-    """Leave the directory closed."""
+    """Prepare nothing. The directory remains closed."""
 
 
 def _open(trial: Trial) -> None:
@@ -107,7 +107,7 @@ def _lose(trial: Trial) -> None:
 
 
 def _lose_and_open(trial: Trial) -> None:
-    """Open an empty directory without a changelog; the call restores from the earlier one."""
+    """Open an empty directory without a changelog. The call restores from the earlier changelog."""
     _lose(trial)
     trial.chosen = replace(trial.chosen, layers="bare")
     trial.open()

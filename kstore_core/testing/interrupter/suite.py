@@ -1,4 +1,4 @@
-"""The interrupter as a part of the contract of an engine."""
+"""Tests that interrupt calls on an engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One state directory in one process, before, during and after an interrupted call."""
+"""A state directory before, during and after an interrupted call."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Trial:
         return self.root / "0_0"
 
     def open(self) -> StateDirectory:
-        """Open the directory and its stores, as far as they are not open yet."""
+        """Open the directory and its stores, unless they are open."""
         if self.state is None:
             self.state = open_state(
                 self.home, engine=self.engine, **self.chosen.arguments(self.root)
@@ -76,7 +76,7 @@ class Trial:
         self.open().commit({INPUT: self.number})
 
     def close(self) -> None:
-        """Close the directory, again if an interrupt ended an earlier close."""
+        """Close the directory. If an interrupt ended an earlier close, close it again."""
         if self.state is not None:
             self.state.close()
             self.state = None
@@ -105,7 +105,7 @@ class Trial:
         }
 
     def finish(self) -> Contents:
-        """Commit twice, close and open again; return the contents, which a reopen must not change.
+        """Commit twice, close, reopen, and return the contents. The reopen must not change them.
 
         Raises
         ------
@@ -126,7 +126,7 @@ class Trial:
 
 
 def _as_sets(subject: Subject, rows: dict[Any, Any]) -> dict[Any, Any]:
-    """Drop repeated values: a put that was interrupted and made again adds its value twice."""
+    """Drop repeated values, because an interrupted put that is repeated may add a value twice."""
     if not subject.duplicates:
         return rows
     return {place: sorted(set(items), key=repr) for place, items in rows.items()}

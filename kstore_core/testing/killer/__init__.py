@@ -1,8 +1,8 @@
-"""The killer: writers are killed again and again, and their stores are compared with the promises.
+"""The killer. It kills writers many times, and compares their stores with the promises.
 
-A writer is a process of its own that commits, and reports each step in a file outside the store.
-The killer ends it in a commit, while it opens, or between commits. The next writer continues in the
-same directory. At intervals all rows are read and compared with plain models. See
+A writer is a separate process that commits, and reports each step in a file outside the store. The
+killer kills it during a commit, during an open, or between commits. The next writer continues in
+the same directory. At intervals the killer reads all rows and compares them with plain models. See
 docs/extending/testing.md, and docs/guarantees.md for the promises.
 """
 

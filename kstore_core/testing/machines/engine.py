@@ -1,4 +1,4 @@
-"""The machine of a database: every call of the SPI, compared with a dict of dicts."""
+"""The state machine of a database. It compares every call with a dict of dicts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LOOKUP = rule(
 
 
 class EngineMachine(ScratchMachine):
-    """A database and its model. Rules change both, and compare every read."""
+    """A database and its model. The rules change both, and compare the results of reads."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The machine of a key-value store, of any format."""
+"""The state machine of a key-value store of any format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RECORDS = strategies.records()
 
 
 class KeyValueMachine(StoreMachine):
-    """A key-value store and a dict."""
+    """A key-value store, and a dict as its model."""
 
     model: KeyValueModel
 

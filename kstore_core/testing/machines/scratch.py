@@ -23,7 +23,7 @@ class ScratchMachine(RuleBasedStateMachine):
     make_engine : callable
         Returns a new engine; set by :func:`kstore_core.testing.run_machine`.
     engine : Engine
-        One engine for the whole run, so that an engine in memory can reopen its stores.
+        The engine of the whole run. It is kept, so that an engine in memory can reopen its stores.
     scratch : Path
         The temporary directory; it is removed at the end.
     """
@@ -36,7 +36,7 @@ class ScratchMachine(RuleBasedStateMachine):
         self.engine = self.make_engine()
 
     def teardown(self) -> None:
-        """Check and remove the files; an override first closes its stores."""
+        """Check and remove the files. A subclass must close its stores before."""
         try:
             for root in [self.scratch, *filter(Path.is_dir, self.scratch.iterdir())]:
                 files_are_sound(self.engine, root)

@@ -17,7 +17,7 @@ LENGTHS = st.integers(0, 25)
 
 
 class SessionMachine(WindowedMachine):
-    """A session store, and the aggregate of each key and session."""
+    """A session store. Its model has the aggregate of each key and session."""
 
     model: SessionModel
 

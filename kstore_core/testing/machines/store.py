@@ -49,7 +49,7 @@ class StoreMachine(ScratchMachine):
         return self.kind.spec("s")
 
     def rewrite(self) -> None:
-        """Write every row again, which moves the rows of an older kind."""
+        """Write every row again. This moves rows of an older kind to the new format."""
         raise NotImplementedError
 
     def read(self, value: Any) -> Record | None:

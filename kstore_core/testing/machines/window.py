@@ -16,7 +16,7 @@ __all__ = ["WindowMachine"]
 
 
 class WindowMachine(WindowedMachine):
-    """A window store, and the values of each key and window.
+    """A window store. Its model has the values of each key and window.
 
     Attributes
     ----------

@@ -26,7 +26,7 @@ def spec(kind: Kind, name: str = "s") -> StoreSpec:
 
 
 def put(kind: Kind, store: Any, key: bytes, record: Record) -> None:
-    """Set the record of a key; in a versioned store from the record's time on."""
+    """Set the record of a key. In a versioned store the record is valid from its time on."""
     if kind.shape == "versioned":
         headers = record.headers if kind.format.headers else ()
         store.put(key, record.data, timestamp=record.timestamp, headers=headers)
@@ -39,7 +39,7 @@ def put(kind: Kind, store: Any, key: bytes, record: Record) -> None:
 
 
 def delete(kind: Kind, store: Any, key: bytes, timestamp: int) -> None:
-    """Delete a key; in a versioned store from ``timestamp`` (ms) on."""
+    """Delete a key. In a versioned store it is deleted from ``timestamp`` (ms) on."""
     if kind.shape == "versioned":
         store.delete(key, timestamp=timestamp)
     elif kind.shape == "window":
@@ -77,7 +77,7 @@ def scan(kind: Kind, store: Any, *, reverse: bool = False) -> Any:
 
 
 def items(kind: Kind, store: Any, *, reverse: bool = False) -> list[tuple[bytes, Record | None]]:
-    """Every key and its record, sorted by key."""
+    """Return every key and its record, sorted by key."""
     found = [(key, kind.read(value)) for key, value in scan(kind, store, reverse=reverse)]
     if kind.shape in ("window", "session"):
         times = [(windowed.start, windowed.key) for windowed, _ in found]
@@ -88,11 +88,11 @@ def items(kind: Kind, store: Any, *, reverse: bool = False) -> list[tuple[bytes,
 
 
 def keys(kind: Kind, store: Any) -> list[bytes]:
-    """Every key of a store, sorted."""
+    """Return the sorted keys of a store."""
     return [key for key, _ in items(kind, store)]
 
 
 def _session(key: bytes) -> Windowed[bytes]:
-    """Return the session of a key; the window of the key has the same start."""
+    """Return the session of a key. The window of the key has the same start."""
     start = 50 + INTERVAL_MS * (sum(key) % 3)
     return Windowed(key, start, start + 5)

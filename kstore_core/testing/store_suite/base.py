@@ -1,4 +1,4 @@
-"""The base of the store suite: state directories that are closed after a test."""
+"""The base of the store suite. It opens state directories and closes them after each test."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class StorePart(Suite):
     """Base of every part of the store suite."""
 
     def state(self, **arguments: Any) -> StateDirectory:
-        """Open the state directory of the test; it is closed at the end of the test."""
+        """Open the state directory of the test, which is closed at the end of the test."""
         state = open_state(self.root, engine=self.engine, **arguments)
         self._opened.callback(state.close)
         return state
 
     def reopen(self, state: StateDirectory, **arguments: Any) -> StateDirectory:
-        """Close and reopen ``state``; a persistent engine is replaced by a new object."""
+        """Close and reopen ``state``. If the engine is persistent, use a new engine object."""
         state.close()
         if self.able.persistent:
             self.engine = self.new_engine()
@@ -54,7 +54,7 @@ class StorePart(Suite):
 
 
 def records(kind: Kind, count: int) -> dict[bytes, Record]:
-    """Records by key in the form of ``kind``; each has its own time and headers."""
+    """Return records by key in the form of ``kind``. Each has a different time and headers."""
     return {
         b"k%04d" % number: kind.record(
             b"value %d" % number, 1_700_000_000_000 + number, HEADERS[: number % 6]

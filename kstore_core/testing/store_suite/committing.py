@@ -1,4 +1,4 @@
-"""Staging, commits, spills, transactions, and readers: the same on every kind of store."""
+"""Tests of staging, commits, spills, transactions and readers, on every kind of store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EACH_KIND = pytest.mark.parametrize("kind", [*KINDS, *LAYERED], ids=str)
 
 
 class CommitPromises(StorePart):
-    """``open_state``, ``commit`` and ``close`` with stores of every kind."""
+    """Tests of ``open_state``, ``commit`` and ``close`` with stores of every kind."""
 
     @EACH_KIND
     def test_offsets_are_those_of_the_commit(self, kind: Kind) -> None:

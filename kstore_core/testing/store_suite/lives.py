@@ -29,7 +29,7 @@ MACHINES = {
 
 
 class LifePromises(StorePart):
-    """All promises together, for faults that only a sequence of calls shows.
+    """Tests of all promises together, by random sequences of calls.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Upgrades: a store of an older format is opened as a newer one, for every possible pair."""
+"""Tests of upgrades. For every pair of formats, an older store is opened in the newer format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class UpgradePromises(StorePart):
     """Rows of the older format are read in the newer format, and move when they are written."""
 
     def older(self, edge: Edge, count: int = 60) -> Contents:
-        """Make and close a store of the older kind; return its contents."""
+        """Create and close a store of the older kind. Return its contents."""
         contents = records(edge.older, count)
         with self.state() as state:
             store = state.open(spec(edge.older))

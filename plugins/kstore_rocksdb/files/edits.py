@@ -1,7 +1,7 @@
 """The edits of a manifest, in the format of RocksDB's ``version_edit.h``.
 
-A manifest is a log (``log_format.h``) of edits. Each edit changes one column family. Its record
-names the family after the files that it adds and removes, so a record is read whole.
+A manifest is a log (``log_format.h``) of edits. Each edit changes one column family. The id of the
+family follows the added and removed files in the record, so a whole record must be read.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Table:
     size : int
         In bytes.
     oldest_blob : int
-        The number of the oldest blob file that it refers to; 0 for none.
+        The number of the oldest blob file that the table refers to, or 0.
     path : int
-        The index of its directory; 0 for the database's own.
+        The index of the file's directory. 0 is the directory of the database.
     sequence : int
-        The common sequence number of all its rows, as in an ingested file; else 0.
+        The sequence number of all rows of an ingested file, otherwise 0.
     """
 
     size: int
@@ -101,7 +101,7 @@ class Edit:
     garbage : dict of int to int
         The numbers of blob files, with the number of values that became unused.
     to_come : int
-        The number of later edits in its group. The edits of a group apply together or not at all.
+        The number of later edits in the same group. The edits of a group take effect together.
     """
 
     family: int = 0
@@ -122,7 +122,7 @@ class UnknownEditError(Exception):
 
 
 def read_edits(data: bytes) -> Iterator[Edit]:
-    """Yield the edits in their order, without those of an incomplete group.
+    """Iterate over the edits in their order. Edits of an incomplete group are omitted.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def read_edits(data: bytes) -> Iterator[Edit]:
 
 
 def records(data: bytes) -> Iterator[bytes]:
-    """Yield the whole records of a log file; their checksums are left to RocksDB.
+    """Iterate over the complete records of a log file. Their checksums are not checked.
 
     Raises
     ------
@@ -188,7 +188,7 @@ class _Fields:
             shift += 7
 
     def text(self) -> bytes:
-        """Bytes that follow their length."""
+        """Return bytes whose length is stored before them."""
         size = self.number()
         end = self._at + size
         if end > len(self._data):
@@ -198,7 +198,7 @@ class _Fields:
         return found
 
     def custom(self, end: int) -> Iterator[tuple[int, bytes]]:
-        """Tags with their content, up to the tag `end`."""
+        """Iterate over tags with their content, up to the tag `end`."""
         while (tag := self.number()) != end:
             yield tag, self.text()
 

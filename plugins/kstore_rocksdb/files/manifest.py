@@ -62,7 +62,7 @@ class Family:
     garbage: dict[int, int] = field(default_factory=dict)
 
     def files(self) -> Iterator[tuple[str, int]]:
-        """Yield the names and sizes of the files in use in the database's directory."""
+        """Iterate over the names and sizes of the used files in the directory of the database."""
         for number, table in self.tables.items():
             if not table.path:
                 yield f"{number:06d}.sst", table.size
@@ -75,7 +75,7 @@ class Family:
 
 @dataclass(slots=True)
 class Manifest:
-    """The result of a manifest's edits.
+    """The content of a manifest, which is the result of its edits.
 
     Attributes
     ----------
@@ -84,9 +84,9 @@ class Manifest:
     families : dict of int to Family
         The existing families by their ids, which are never used again.
     dropped : dict of str to int
-        The names of dropped families, with the next file number at that time.
+        The names of dropped families. The values are the next file number as of each drop.
     files : set of int
-        The numbers of all table files that it has ever listed.
+        The numbers of all table files that the manifest has ever listed.
     log_number : int
         The number of the newest write-ahead log in it, which is needed until a later edit.
     last_sequence : int
@@ -132,7 +132,7 @@ class Manifest:
 
     @property
     def live(self) -> dict[str, int]:
-        """The files in use by name, with their sizes in bytes."""
+        """The names of the used files, with their sizes in bytes."""
         return {name: size for one in self.families.values() for name, size in one.files()}
 
 
@@ -158,7 +158,7 @@ def check_manifest(path: Path) -> None:
 
 
 def file_faults(path: Path) -> list[str]:
-    """Return the faults of a database's files, by its manifest; the database is not opened."""
+    """Compare the files of a database with its manifest, and iterate over the faults."""
     with suppress(FileNotFoundError):  # it was dropped meanwhile
         for _ in range(_ATTEMPTS):
             before = current_manifest(path)
@@ -200,7 +200,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def _lost_families(path: Path, names: list[str], manifest: Manifest) -> str:
-    """Return the fault if a later options file contradicts the families; empty if none does."""
+    """Return the fault if a newer options file lists other families, otherwise an empty text."""
     known = {family.name: family.since for family in manifest.families.values()}
     for options in sorted(filter(_OPTIONS.fullmatch, names)):  # RocksDB keeps the newest two
         number = int(options.removeprefix("OPTIONS-"))
@@ -222,14 +222,14 @@ def _listed(names: set[str]) -> str:
 
 
 def _is_whole(options: str) -> bool:
-    """Return True if an options file is complete: all its families end with the same option."""
+    """Return True if an options file is complete. Then all families end with the same option."""
     _, *families = _FAMILY.split(options)[::2]
     ends = {family.rstrip().rpartition("\n")[2].partition("=")[0] for family in families}
     return len(ends) == 1 and options.endswith("\n")
 
 
 def _lost_files(names: list[str], manifest: Manifest) -> str:
-    """The fault if table files have lost both their log and their edit; empty if none has."""
+    """Return the fault if a table file has neither a log nor an edit, otherwise an empty text."""
     # The log and the files of a dropped family are ignored.
     begun = max(manifest.log_number + 1, manifest.number + 1, *manifest.dropped.values(), 0)
     lost = sorted(n for n in _numbers(names, "sst") - manifest.files if n >= begun)

@@ -1,4 +1,4 @@
-"""Read-only databases: RocksDB opens a scratch directory of links and copies instead.
+"""Read-only databases. RocksDB opens a scratch directory with links and copies of the files.
 
 The binding writes into any directory that it opens, read-only or not, and RocksDB adds a log. So a
 read-only database is opened in a temporary directory. Table files, which never change, are linked;
@@ -6,8 +6,9 @@ the other files, which are small, are copied. This works on a read-only file sys
 live writer.
 
 The copy is consistent. A writer records each change of its set of files in the manifest first, so
-the files are right if the manifest did not change meanwhile. Write-ahead logs only grow, one after
-the other. The newest log is copied first, so the copied rows are a prefix of the written ones.
+the copied files fit together if the manifest did not change during the copy. Write-ahead logs only
+grow, one after the other. The newest log is copied first, so the copied rows are a prefix of the
+written rows.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ Opened = TypeVar("Opened")
 
 
 def with_scratch(source: Path, use: Callable[[Scratch], Opened]) -> Opened:
-    """Return ``use(scratch)`` of a scratch directory for ``source``; it stays if ``use`` succeeds.
+    """Make a scratch directory for ``source``, and return ``use(scratch)``.
+
+    The scratch directory remains if ``use`` succeeds.
 
     Raises
     ------
@@ -77,7 +80,7 @@ def with_scratch(source: Path, use: Callable[[Scratch], Opened]) -> Opened:
 
 
 def copy_scratch(scratch: Path, target: Path) -> None:
-    """Make a self-contained copy of a scratch directory; ``CURRENT`` is copied last."""
+    """Copy a scratch directory without links to its files. ``CURRENT`` is copied last."""
     target.mkdir()
     try:
         for file in sorted(scratch.iterdir(), key=lambda file: file.name == "CURRENT"):
@@ -89,7 +92,7 @@ def copy_scratch(scratch: Path, target: Path) -> None:
 
 
 def current_manifest(source: Path) -> tuple[str, int]:
-    """The name and the length of the current manifest; the length is -1 if it does not exist."""
+    """Return the name and the length of the current manifest. The length is -1 if it is missing."""
     current = (source / "CURRENT").read_text(errors="replace").rstrip("\n")
     try:
         return current, (source / current).stat().st_size
@@ -98,7 +101,7 @@ def current_manifest(source: Path) -> tuple[str, int]:
 
 
 def _fill(scratch: Path, source: Path) -> None:
-    """Link and copy the files, the newest log first; files that vanish were no longer needed."""
+    """Link and copy the files, the newest log first. A file that vanishes was not needed."""
     logs: list[Path] = []
     for file in source.resolve().iterdir():
         if file.suffix in _LINKED:

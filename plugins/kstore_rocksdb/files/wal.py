@@ -1,13 +1,13 @@
-"""Sequences of write-ahead logs: find one before the last that has lost its end.
+"""Sequences of write-ahead logs. If a log before the last one has lost its end, find it.
 
 RocksDB begins a new log when a write buffer is full, and keeps the old log until the buffer is
-flushed. A crash meanwhile leaves both logs. If the older one has lost its end, RocksDB replays the
-rest of it and then all of the newer one. Rows in the middle are then missing, but the offsets of
-the newest batch include them.
+flushed. A crash meanwhile leaves both logs. If the older log has lost its end, RocksDB replays the
+rest of it, and then the whole newer log. The rows between are then missing, although the offsets
+of the newest batch count them as written.
 
 Each batch begins with the sequence number of its first row, and the numbers of batches are
-consecutive. If a log does not begin where the one before it ended, there is a gap. The logs after
-the gap are not replayed, so the database has the rows that were committed before it.
+consecutive. If a log does not begin where the log before it ended, there is a gap. kstore does not
+replay the logs after a gap, so the database has the rows that were committed before the gap.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def logs_beyond_gap(path: Path) -> list[Path]:
 
 
 def _gap(logs: list[Path], manifest: Manifest) -> int:
-    """Return the index of the first log after a gap; the number of logs without a gap."""
+    """Return the index of the first log after a gap, or the number of logs if there is no gap."""
     next_sequence = manifest.last_sequence + 1
     is_cut = False
     for index, log in enumerate(logs):
@@ -56,7 +56,7 @@ def _gap(logs: list[Path], manifest: Manifest) -> int:
 
 
 def _first_sequence(log: Path) -> int | None:
-    """Return the sequence number of the first row of a log; None if it has no row."""
+    """Return the sequence number of the first row of a log, or None if it has no row."""
     with log.open("rb") as file:
         head = file.read(HEADER + _BATCH.size)
     if len(head) < HEADER + _BATCH.size or not any(head):
@@ -66,7 +66,7 @@ def _first_sequence(log: Path) -> int | None:
 
 
 def _end(log: Path) -> int:
-    """Return the sequence number after that of the last row of a log."""
+    """Return the sequence number of the last row of a log, plus 1."""
     end = 0
     for record in records(log.read_bytes()):
         first, count = _BATCH.unpack_from(record)
@@ -75,7 +75,7 @@ def _end(log: Path) -> int:
 
 
 def set_aside(path: Path) -> None:
-    """Rename the logs after a gap, so that RocksDB does not replay them; nothing is deleted."""
+    """Rename the logs after a gap, so that RocksDB does not replay them. Nothing is deleted."""
     for log in logs_beyond_gap(path):
         renamed = log.with_name(log.name + KEPT)
         log.rename(renamed)

@@ -1,4 +1,4 @@
-"""Checkpoints: whole, independent, and of a live database."""
+"""Tests of checkpoints: they are complete and independent, also those of an open database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kstore_core.testing.suite import refuses
 
 
 class CheckpointPromises(EnginePart):
-    """``checkpoint``. Without ``capabilities.checkpoint`` it raises UnsupportedError."""
+    """Tests of ``checkpoint``. An engine without checkpoints must raise UnsupportedError."""
 
     @property
     def copies(self) -> Path:

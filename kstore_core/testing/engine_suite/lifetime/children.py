@@ -1,4 +1,4 @@
-"""Children: the databases of a store's segments, where an engine has them."""
+"""Tests of children, the databases of segments, for engines that support them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STORE = "windows"
 
 
 class ChildPromises(EnginePart):
-    """The methods for children; without ``capabilities.children`` they are refused."""
+    """Tests of the methods for children. An engine without children must refuse them."""
 
     def child(self, name: str, rows: dict[bytes, bytes] | None = None, **how: Any) -> Database:
         database = self.engine.open_child(self.root, STORE, name, **how)

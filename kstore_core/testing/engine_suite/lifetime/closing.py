@@ -1,4 +1,4 @@
-"""Closing: later uses are refused, and no lock is left."""
+"""Tests of a close: later uses raise an error, and no lock remains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kstore_core.testing.engine_suite.uses import every_use
 
 
 class ClosePromises(EnginePart):
-    """``close``."""
+    """Tests of ``close``."""
 
     @pytest.mark.parametrize("read_only", [False, True], ids=["writer", "reader"])
     def test_everything_after_close_says_so(self, read_only: bool) -> None:

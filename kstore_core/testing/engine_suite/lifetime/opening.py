@@ -1,4 +1,4 @@
-"""Opening: stored rows, locks, read-only databases, and refusals."""
+"""Tests of opening: stored rows, locks, read-only databases, and errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kstore_core.testing.explaining import same
 
 
 class OpenPromises(EnginePart):
-    """``Engine``: ``stores``, ``open``, options, name and capabilities."""
+    """Tests of ``Engine``: its stores, ``open``, options, name and capabilities."""
 
     def test_an_engine_has_a_name_and_capabilities(self) -> None:
         kind = type(self.engine)
@@ -148,7 +148,7 @@ class OpenPromises(EnginePart):
 
 
 class ReadOnlyPromises(EnginePart):
-    """``open(…, read_only=True)``."""
+    """Tests of ``open(…, read_only=True)``."""
 
     def test_a_missing_store_is_not_made(self) -> None:
         for _ in range(2):
@@ -234,7 +234,7 @@ class ReadOnlyPromises(EnginePart):
 
 
 def trace(root: Path) -> dict[str, Any]:
-    """Size, time and bytes of every file below ``root``, except for lock files."""
+    """Return the size, time and content of every file below ``root``, except for lock files."""
     found: dict[str, Any] = {}
     for path in sorted(root.rglob("*")) if root.exists() else []:
         name = str(path.relative_to(root))

@@ -1,4 +1,4 @@
-"""Power cuts: a child process makes calls that must sync, while every sync fails."""
+"""Tests of power cuts. A child process makes calls that must sync, and every sync fails."""
 
 from __future__ import annotations
 

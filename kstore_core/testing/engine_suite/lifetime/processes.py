@@ -1,4 +1,4 @@
-"""Processes: rows after a kill, and refusals in a fork."""
+"""Tests of processes: the rows after a kill, and the errors in a forked child."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kstore_core.testing.processes import in_fork, killed_writer
 
 
 class ProcessPromises(EnginePart):
-    """SIGKILL and fork."""
+    """Tests of SIGKILL and of forks."""
 
     @pytest.mark.parametrize("level", ["process", "power"])
     def test_what_a_write_returned_from_survives_a_kill(self, level: Durability) -> None:

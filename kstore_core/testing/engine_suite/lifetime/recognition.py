@@ -1,4 +1,4 @@
-"""Recognition: an engine recognises its own directories, and not those of other engines."""
+"""Tests of recognition: an engine recognises its own directories, and no others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["RecognitionPromises"]
 
 
 class RecognitionPromises(EnginePart):
-    """``Engine.recognises``."""
+    """Tests of ``Engine.recognises``."""
 
     def test_an_engine_recognises_what_it_wrote(self) -> None:
         assert not self.engine.recognises(self.root), "no engine recognises a missing directory"
@@ -64,7 +64,7 @@ class RecognitionPromises(EnginePart):
             )
 
     def _others(self) -> Iterator[Engine]:
-        """Yield the other engines that are installed, can be loaded and write files."""
+        """Iterate over the other installed engines that can be loaded and that write files."""
         for name in sorted({announced.name for announced in installed_engines()}):
             try:
                 kind = engine_class(name)

@@ -1,4 +1,4 @@
-"""Threads: readers beside a writer see whole batches."""
+"""Tests of threads: readers see only whole batches while another thread writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOOKS = 3
 
 
 class ThreadPromises(EnginePart):
-    """A database in several threads at once: readers and one writer."""
+    """Tests of a database that several threads read while one thread writes."""
 
     def test_readers_beside_a_writer_see_whole_batches(self) -> None:
         database = self.open()

@@ -1,4 +1,4 @@
-"""Tests of batches: atomic over several namespaces, and ranges are deleted before rows are put."""
+"""Tests of batches. A batch is atomic over several namespaces, and first deletes its ranges."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WRONG: dict[str, Any] = {
 
 
 class BatchPromises(EnginePart):
-    """``write``."""
+    """Tests of ``write``."""
 
     def test_one_batch_reaches_every_namespace(self) -> None:
         database = self.filled(BEFORE)

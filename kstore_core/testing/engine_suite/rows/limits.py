@@ -1,4 +1,4 @@
-"""Limits: long keys, the empty key, large values, many rows."""
+"""Tests of limits: long keys, the empty key, large values, and many rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONG = 4096
 
 
 class LimitPromises(EnginePart):
-    """The limits in ``capabilities``, and sizes that every engine stores."""
+    """Tests of the limits in ``capabilities``, and of sizes that every engine must store."""
 
     def test_keys_up_to_the_limit_are_held(self) -> None:
         longest = self.able.max_key_bytes or LONG

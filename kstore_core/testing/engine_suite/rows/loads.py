@@ -1,4 +1,4 @@
-"""Bulk loads of ascending rows, into empty and filled namespaces."""
+"""Tests of bulk loads into empty and filled namespaces."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOT_BYTES: dict[str, Any] = {
 
 
 class LoadPromises(EnginePart):
-    """``load``."""
+    """Tests of ``load``."""
 
     @pytest.mark.parametrize("size", [1, 7, 1000, 10**6])
     def test_a_load_is_read_back(self, size: int) -> None:
@@ -138,7 +138,7 @@ class LoadPromises(EnginePart):
 
 
 def chunks(rows: dict[bytes, bytes], size: int) -> Chunks:
-    """``rows`` in chunks of ``size``."""
+    """Return ``rows`` in chunks of ``size``."""
     keys = list(rows)
     for start in range(0, len(keys), size):
         part = keys[start : start + size]

@@ -1,4 +1,4 @@
-"""Lookups: one key, many keys, counts."""
+"""Tests of lookups of one key and of many keys, and of counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROWS = {b"\x00": b"zero", b"a": b"1", b"a\x00": b"", b"b": b"2", b"\xff\xff": b"
 
 
 class LookupPromises(EnginePart):
-    """``get``, ``fast_get``, ``get_many`` and ``approximate_count``."""
+    """Tests of ``get``, ``fast_get``, ``get_many`` and ``approximate_count``."""
 
     def test_get_gives_the_value_or_none(self) -> None:
         namespace = self.filled(ROWS).namespace("default")

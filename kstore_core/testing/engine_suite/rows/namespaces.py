@@ -1,4 +1,4 @@
-"""Namespaces: made on request, listed, dropped, and there after a reopen."""
+"""Tests of namespaces: they are created, listed and dropped, and exist after a reopen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAMES = ["offsets", "keyValueWithTimestampAndHeaders", "a name with spaces", "ü
 
 
 class NamespacePromises(EnginePart):
-    """``namespace``, ``namespaces`` and ``drop_namespace``."""
+    """Tests of ``namespace``, ``namespaces`` and ``drop_namespace``."""
 
     def test_a_new_database_has_the_default_namespace(self) -> None:
         database = self.open()

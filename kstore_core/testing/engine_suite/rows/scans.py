@@ -1,4 +1,4 @@
-"""Scans: their order, their bounds, and the rows as of their call."""
+"""Tests of scans: their order and bounds. A scan returns the rows as of its call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RANGES = [(5, 9), (0, 0), (9, 5), (3, 700), (1999, 2500), (3000, 4000), (0, 2000
 
 
 class ScanPromises(EnginePart):
-    """``scan``, ``start``, ``starts`` and ``first``."""
+    """Tests of ``scan``, ``start``, ``starts`` and ``first``."""
 
     @BOTH_WAYS
     def test_rows_come_in_the_order_of_unsigned_bytes(self, reverse: bool) -> None:
@@ -240,11 +240,11 @@ class ScanPromises(EnginePart):
 def started(
     namespace: Namespace, lo: bytes | None, hi: bytes | None, reverse: bool
 ) -> list[tuple[bytes, bytes]]:
-    """Return all rows of a start."""
+    """Return all rows of the result of ``start``."""
     return read(joined(namespace.start(lo, hi, reverse=reverse)))
 
 
 def joined(start: tuple[Chunk | None, Iterator[Chunk] | None]) -> Iterator[Chunk]:
-    """Return the first chunk of a start, and the rest."""
+    """Return the rows of the first chunk of a ``start``, followed by the other rows."""
     chunk, rest = start
     return chain(() if chunk is None else (chunk,), rest or ())

@@ -1,4 +1,4 @@
-"""Snapshots: the rows of all namespaces as of one call."""
+"""Tests of snapshots. A snapshot has the rows of all namespaces as of its call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = ["default", "offsets", "other"]
 
 
 class SnapshotPromises(EnginePart):
-    """``Database.snapshot`` and ``Snapshot``."""
+    """Tests of ``Database.snapshot`` and ``Snapshot``."""
 
     def test_a_snapshot_does_not_move(self) -> None:
         rows = numbered(3000)
