@@ -24,6 +24,8 @@ _CALLS: Mapping[str, Mapping[str, str]] = {
         "put": "put",
         "put_if_absent": "put-if-absent",
         "put_all": "put-all",
+        "put_many": "put-all",
+        "put_arrow": "put-all",
         "delete": "delete",
     },
     "versioned": {
@@ -31,10 +33,23 @@ _CALLS: Mapping[str, Mapping[str, str]] = {
         "get_many": "get",
         "history": "get",
         "put": "put",
+        "put_many": "put-all",
+        "put_arrow": "put-all",
         "delete": "delete",
     },
-    "window": {"put": "put", "fetch_one": "fetch"},
-    "session": {"put": "put", "remove": "remove", "fetch_session": "fetch"},
+    "window": {
+        "put": "put",
+        "put_many": "put-all",
+        "put_arrow": "put-all",
+        "fetch_one": "fetch",
+    },
+    "session": {
+        "put": "put",
+        "put_many": "put-all",
+        "put_arrow": "put-all",
+        "remove": "remove",
+        "fetch_session": "fetch",
+    },
 }
 """For each shape, the counted methods and the name of the operation as which each is counted."""
 

@@ -114,7 +114,7 @@ class Kind:
         )
 
     def value(self, record: Record | None) -> Any:
-        """Return the value to put into a store of this kind, which is not versioned. None deletes."""
+        """Return the value to put into an unversioned store of this kind. None deletes."""
         if record is None:
             return None
         if self.shape == "session" and self.format.headers:

@@ -116,5 +116,7 @@ def test_settings_of_the_client(run, tmp_path, servers, wanted):
 def test_settings_that_are_wrong(tmp_path):
     config = tmp_path / "client.properties"
     config.write_text("a=b\nnonsense\n")
-    with pytest.raises(SpecError, match=r"client.properties, line 2: name=value"):
+    with pytest.raises(
+        SpecError, match=r"client.properties, line 2 is not a setting; a line must be name=value"
+    ):
         client_settings(config)

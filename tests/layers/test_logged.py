@@ -360,7 +360,7 @@ def raising(error: Exception) -> Callable[..., Any]:
 def test_where_rows_fail_the_log_is_not_sent_twice(tmp_path: Path, monkeypatch: Any) -> None:
     log = Failing()
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise EngineError("no")
 
     with open_state(tmp_path / "0_0", engine="rocksdb", changelog=log) as state:

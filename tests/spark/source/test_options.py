@@ -225,7 +225,7 @@ def test_a_plan_of_options(root: Path) -> None:
     ("options", "message"),
     [
         ({"as_of": "1", "history": "true"}, "as_of and history exclude each other; pass only one"),
-        ({"from": "1"}, r"from_ts and to_ts \(the options from and to\) need history"),
+        ({"from": "1"}, r"from_ts and to_ts \(for the data source, the options from and to\) need"),
         ({"history": "true", "from": "2", "to": "1"}, "from_ts=2 is after to_ts=1"),
         ({"key": "k1", "prefix": "k"}, "keys and prefix exclude each other"),
     ],

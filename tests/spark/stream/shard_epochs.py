@@ -135,9 +135,9 @@ def killed_commit(
     """Do an epoch in this process, killed when a commit has written so many databases of one."""
     write = ChildStorage._write
 
-    def counted(storage: ChildStorage, *arguments: Any) -> None:
+    def counted(storage: ChildStorage, *arguments: Any, **named: Any) -> None:
         nonlocal databases
-        write(storage, *arguments)
+        write(storage, *arguments, **named)
         databases -= 1
         if not databases:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -61,7 +61,9 @@ def written(path: Path, rows: dict[bytes, bytes | None]) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("tables")
+    folder = tmp_path_factory.mktemp("tables") / "within"  # else its parent looks like a state
+    folder.mkdir()
+    return folder
 
 
 @given(
