@@ -1,4 +1,4 @@
-"""LMDB as a storage engine of kstore: an environment per store, a named database per namespace."""
+"""LMDB as a storage engine. A store is an environment; a namespace is a named database."""
 
 from __future__ import annotations
 

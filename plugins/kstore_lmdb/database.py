@@ -1,4 +1,4 @@
-"""An open database: namespaces, atomic batches, snapshots, checkpoints, close."""
+"""An open database, with its namespaces, atomic batches, snapshots and checkpoints."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ Result = TypeVar("Result")
 
 
 class LMDBDatabase(Database):
-    """A handle of an environment: its only writer, or one of its readers.
+    """A handle of an environment, which is its only writer or one of its readers.
 
-    Lookups and scans share a read transaction, which a write replaces. A read-only handle uses the
-    transaction of its open.
+    Lookups and scans share a read transaction. Each write replaces this transaction by a newer one.
+    A read-only handle always uses the transaction that began at its open.
 
     Parameters
     ----------
     path : Path
         The environment's directory.
     shared : Environment
-        Released at close.
+        The open environment. A close releases it.
     max_key_bytes : int
     lock : DataLock or None
-        The writer's lock, released at close; None for a read-only database.
+        The lock of the writer, which a close releases. None for a read-only database.
     """
 
     def __init__(
@@ -92,11 +92,11 @@ class LMDBDatabase(Database):
 
     @property
     def guard(self) -> AbstractContextManager[Any]:
-        """The lock for beginning and replacing the read transaction."""
+        """The lock that is held while a read transaction begins or is replaced."""
         return self._environment.guard
 
     def transaction(self) -> ReadTransaction:
-        """Return the read transaction of the last commit, or of the open for a read-only handle."""
+        """Return the read transaction of the last commit, or of the open if this is read-only."""
         transaction = self._now
         if transaction is None:
             with self.guard, uninterrupted():
@@ -113,7 +113,7 @@ class LMDBDatabase(Database):
         return [name for name in self.transaction().handles if name != EMPTY]
 
     def namespace(self, name: str) -> LMDBNamespace:
-        """The namespace of this name; a missing one is made, unless the database is read-only.
+        """Return the namespace of this name. A missing namespace is created if this is writable.
 
         Raises
         ------
@@ -135,7 +135,7 @@ class LMDBDatabase(Database):
             return self._namespaces[name]
 
     def drop_namespace(self, name: str) -> None:
-        """Remove a namespace and its rows; open scans and snapshots still see them.
+        """Remove a namespace and its rows. Open scans and snapshots still return the rows.
 
         Raises
         ------
@@ -233,7 +233,7 @@ class LMDBDatabase(Database):
                         self._lock.release()
 
     def abandon(self) -> None:
-        """In a forked child: end everything, free nothing."""
+        """End all handles in a forked child, without freeing native objects."""
         if self._ended is None:
             self._writing = threading.RLock()  # its holder is not in this process
             self._end(forked(self.path), ReadTransaction.abandon)
@@ -278,7 +278,7 @@ class LMDBDatabase(Database):
             self._environment.handles[name] = handle
 
     def _transact(self, action: str, work: Callable[[lmdb.Transaction[bytes]], Result]) -> Result:
-        """Do ``work`` in a write transaction; if the map is full, grow it and repeat."""
+        """Do ``work`` in a write transaction. If the map is full, enlarge the map and repeat."""
         assert self._lock is not None
         assert self._lock.fd is not None
         native = self._environment.native

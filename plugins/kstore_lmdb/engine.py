@@ -1,4 +1,4 @@
-"""The engine: its options, capabilities and directories."""
+"""The engine LMDB, with its options, capabilities and directories."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FOLDER = "lmdb"
 
 
 class LMDBEngine(Engine):
-    """Databases in ``<root>/lmdb/<store>/``; each is one environment."""
+    """The engine whose databases are environments in ``<root>/lmdb/<store>/``."""
 
     name: ClassVar[str] = "lmdb"
     capabilities = Capabilities(
@@ -62,7 +62,7 @@ class LMDBEngine(Engine):
         )
 
     def stores(self, root: Path) -> list[str]:
-        """Return the directories under ``<root>/lmdb`` that contain an environment, sorted."""
+        """Return the sorted names of the directories in ``<root>/lmdb`` with an environment."""
         folder = root / _FOLDER
         if not folder.is_dir():
             return []
@@ -83,7 +83,7 @@ class LMDBEngine(Engine):
         return self._open_for_writing(path, Mode(writable=True, synced=durability == "power"))
 
     def _open_for_reading(self, path: Path) -> LMDBDatabase:
-        """Open any format: key limits apply to writes only."""
+        """Open an environment of any format, because the limits of keys apply only to writes."""
         if not is_database(path):
             if is_remains(path):
                 raise lost(path)
@@ -105,13 +105,13 @@ class LMDBEngine(Engine):
                 raise
 
     def file_faults(self, root: Path, store: str, child: str | None = None) -> Iterator[str]:
-        """Return the faults of pages and their links, found without LMDB, which they may crash."""
+        """Return the faults of pages and their links. LMDB is not used, as they could crash it."""
         path = store_path(root, _FOLDER, store, reserved=ASIDE)
         with translating("look at its pages", path):
             return iter(page_faults(path) if is_database(path) else ())
 
     def _fill(self, directory: Path) -> None:
-        """Make a new environment with the databases that every store has."""
+        """Create an environment with the named databases that every store has."""
         native = open_native(
             directory, self.options, self.options.format, Mode(writable=True, synced=True)
         )

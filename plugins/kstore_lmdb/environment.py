@@ -1,8 +1,8 @@
-"""The open environments of this process: one per directory, shared by its handles.
+"""The open environments of this process. The handles of a directory share one environment.
 
 LMDB's locks belong to the process, so it must not open an environment twice. A read-only handle
-uses the open environment. A writing handle may reopen it in another mode; all read transactions
-continue unchanged.
+uses the open environment. A writing handle may reopen it in another mode. All read transactions
+then continue with the same data.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Environment:
     handles : dict
         The handles of its named databases, by name.
     guard : RLock
-        Held while transactions begin or move.
+        The lock that is held while transactions begin or move.
     users : int
         The number of database handles that share it.
     """
@@ -67,16 +67,16 @@ class Environment:
             raise
 
     def transaction(self) -> ReadTransaction:
-        """Return a read transaction of the last commit, with the known handles."""
+        """Return a read transaction of the last commit, with the present handles."""
         with self.guard:
             transaction = self._begun(lambda: ReadTransaction(self.native, self.handles))
             self._transactions.add(transaction)
             return transaction
 
     def look(self) -> ReadTransaction:
-        """Return a read transaction of the last commit, after an update of the handles.
+        """Update the handles, and return a read transaction of the last commit.
 
-        Another process may have made or dropped databases.
+        The handles may be out of date, because another process created or dropped databases.
         """
         with self.guard:
             while True:
@@ -91,7 +91,7 @@ class Environment:
                     self._open_handles(names)
 
     def use(self, options: LMDBOptions, mode: Mode) -> None:
-        """Reopen the environment in this mode and with these options, if they differ."""
+        """Reopen the environment if its mode or options are different."""
         enough = max(options.max_namespaces, len(self.handles))
         options = replace(options, max_namespaces=enough)
         if (options, mode) == (self._options, self._mode):
@@ -116,7 +116,7 @@ class Environment:
             raise failure
 
     def grow(self) -> None:
-        """Enlarge the map, unless the removal of dead readers has freed pages.
+        """Enlarge the map, unless pages become free when dead readers are removed.
 
         Raises
         ------
@@ -138,7 +138,7 @@ class Environment:
         )
 
     def lengthen_file(self, fd: int) -> None:
-        """Extend the file to its full length: LMDB does not write pages that were freed again."""
+        """Extend the file to its full length, because LMDB does not write pages that were freed."""
         needed = (self.native.info()["last_pgno"] + 1) * self._page_bytes
         if os.fstat(fd).st_size < needed:
             os.ftruncate(fd, needed)
@@ -149,7 +149,7 @@ class Environment:
         self._unlock()
 
     def abandon(self) -> None:
-        """In a forked child: leak the native environment: its end would free parent readers."""
+        """Leak the native environment in a forked child, or the parent's readers would end."""
         leak(self.native)
         self.guard = threading.RLock()
 
@@ -166,7 +166,7 @@ class Environment:
         return native
 
     def _move(self, change: Callable[[], object]) -> None:
-        """Make a change that ends LMDB's transactions, and continue every read transaction."""
+        """Make a change that ends LMDB's transactions, and then continue each read transaction."""
         with self.guard, ExitStack() as stack:
             transactions = [t for t in self._transactions if t.ended is None and t.copy is None]
             for transaction in transactions:
@@ -184,7 +184,7 @@ class Environment:
                     transaction.begin(self.native, self.handles)
 
     def _begun(self, begin: Callable[[], Begun]) -> Begun:
-        """Return ``begin()``; adapt to a map that another process resized, and to dead readers."""
+        """Return ``begin()``. If necessary, adapt to a resized map or remove dead readers first."""
         while True:
             try:
                 return begin()
@@ -195,7 +195,7 @@ class Environment:
                     raise
 
     def _open_handles(self, names: set[str]) -> None:
-        """Open handles of exactly these databases."""
+        """Open handles of these databases, and close all other handles."""
         handles = {name: self.handles[name] for name in names & self.handles.keys()}
         missing = names - handles.keys()
         # Otherwise the binding would wait for another process's write with the GIL held.
@@ -220,9 +220,9 @@ _guard = threading.RLock()
 
 
 def acquire(path: Path, options: LMDBOptions, mode: Mode) -> Environment:
-    """Return the process's environment of a directory, with one user more.
+    """Return the environment of a directory, and count one more user of it.
 
-    For a writable environment the caller holds the directory's lock.
+    For a writable environment the caller must have the lock of the directory.
 
     Raises
     ------
@@ -244,7 +244,7 @@ def acquire(path: Path, options: LMDBOptions, mode: Mode) -> Environment:
 
 
 def release(environment: Environment) -> None:
-    """Remove one user of an environment; the last one closes it."""
+    """Count one user less. If there is no user left, close the environment."""
     with _guard:
         environment.users -= 1
         if environment.users == 0:
@@ -256,7 +256,7 @@ def release(environment: Environment) -> None:
 
 @DATABASES.after_fork
 def _forget() -> None:
-    """In a forked child: drop the environments of the parent."""
+    """Drop the environments of the parent in a forked child."""
     global _guard
     _guard = threading.RLock()
     for environment in _environments.values():

@@ -60,7 +60,7 @@ _LIMITS: tuple[tuple[type[lmdb.Error], str], ...] = (
 
 
 def translate(error: Exception, action: str, path: Path) -> Exception:
-    """Return the kstore error that a native one means; a kstore error is returned unchanged.
+    """Return the kstore error for a native error. A kstore error is returned unchanged.
 
     Parameters
     ----------
@@ -107,12 +107,12 @@ dropped = partial(handles.dropped, "lmdb")
 
 
 def locked(path: Path, pid: int | None, why: str) -> EngineLockedError:
-    """Return the error for an environment that a process, perhaps this one, has locked."""
+    """Return the error for an environment that this or another process has locked."""
     return EngineLockedError(f"lmdb database {path} is open in {holder_name(pid)}; {why}", pid=pid)
 
 
 def forked(path: Path) -> Reason:
-    """Return the reason of handles that a forked child has inherited."""
+    """Return the reason why a forked child cannot use an inherited handle."""
     return lambda: ForkedHandleError(
         f"lmdb database {path} was open when this process ({os.getpid()}) was forked off, and an "
         "environment belongs to the process that opened it. Open it in the child only, or start "
@@ -121,7 +121,7 @@ def forked(path: Path) -> Reason:
 
 
 def foreign(path: Path, why: str) -> InconsistentStateError:
-    """Return the error for an environment that another program has made."""
+    """Return the error for an environment that another program created."""
     return InconsistentStateError(
         f"lmdb database {path} is another program's: {why}. Nothing was changed; move it out of "
         "the state directory"
@@ -129,14 +129,14 @@ def foreign(path: Path, why: str) -> InconsistentStateError:
 
 
 def _is_full(error: Exception, path: Path) -> bool:
-    """Return True if the disk was full; LMDB reports a short write as an I/O error."""
+    """Return True if the disk is full. LMDB reports a short write as an I/O error."""
     if any(_means(error, code) for code in _FULL):
         return True
     return _means(error, errno.EIO) and _cannot_grow(path)
 
 
 def _cannot_grow(path: Path) -> bool:
-    """Return True if a file there cannot grow; a temporary file tests it."""
+    """Return True if files in a directory cannot grow. A temporary file tests this."""
     largest, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     while not path.is_dir():  # while it is being made, it has another name
         path = path.parent
@@ -153,13 +153,13 @@ def _cannot_grow(path: Path) -> bool:
 
 
 def _means(error: Exception, code: int) -> bool:
-    """Return True if an error has this errno; the binding gives it only as text."""
+    """Return True if an error has this errno, which the binding gives only as text."""
     if isinstance(error, lmdb.Error):
         return str(error).endswith(os.strerror(code))
     return getattr(error, "errno", None) == code
 
 
 def _inspect(path: Path) -> str:
-    """Return the command that inspects the state directory of a database ``<it>/lmdb/<store>``."""
+    """Return the command that inspects the state directory of a database."""
     root = path.parent.parent if path.parent.name == "lmdb" else path
     return f"kstore inspect {shlex.quote(str(root))}"

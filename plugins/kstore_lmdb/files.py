@@ -1,7 +1,7 @@
-"""The files of an environment: create them, and check them before LMDB maps them.
+"""The files of an environment. They are created here, and checked before LMDB maps them.
 
-LMDB reads through a memory map, and a page that the file has lost kills the process (SIGBUS). So
-the length of a file is checked before its first page is read.
+LMDB reads through a memory map. If the file is too short, the read of a missing page kills the
+process (SIGBUS). So the length of a file is checked before its first page is read.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def stored_format(path: Path) -> LMDBFormat:
     Raises
     ------
     CorruptionError
-        The file is not LMDB's, or has a format that no release wrote.
+        The file is not a file of LMDB, or its format is unknown.
     """
     with (path / DATA).open("rb") as file:
         head = file.read(_WORDS.size)
@@ -110,11 +110,11 @@ def data_bytes(native: Environment) -> int:
 
 
 def check_length(path: Path, native: Environment) -> None:
-    """Refuse a file that has lost pages; call this before reading anything except its head.
+    """Refuse a file that lacks pages. Only the head of the file may be read before this check.
 
-    A file may end before pages that were allocated and freed within one transaction. This engine
-    extends it after each such commit. If the file is shorter, because a process was killed before
-    or another program wrote the file, every page is checked, which is slow.
+    A file may lack pages that were allocated and freed in one transaction. After such a commit this
+    engine extends the file. If a process was killed before that, or another program wrote the file,
+    the file is shorter. Then every page is checked, which is slow.
 
     Raises
     ------
@@ -142,12 +142,12 @@ def check_length(path: Path, native: Environment) -> None:
 
 
 def page_faults(path: Path) -> list[str]:
-    """Return the faults in the pages of an environment; LMDB itself is not used.
+    """Return the faults in the pages of an environment. LMDB itself is not used.
 
     Raises
     ------
     EngineLockedError
-        A writer commits again and again, so no transaction can be checked.
+        A writer commits so often that no transaction can be checked.
     """
     for _ in range(_ATTEMPTS):
         before = _metas(path)
@@ -169,9 +169,10 @@ def _metas(path: Path) -> bytes:
 
 
 def make(path: Path, fill: Callable[[Path], None]) -> None:
-    """Make an environment by ``fill`` in a temporary directory, and rename that to ``path``.
+    """Create an environment in a temporary directory by ``fill``, and rename it to ``path``.
 
-    So ``path`` is never incomplete. If another process is faster, its environment stays.
+    So ``path`` is never incomplete. If another process creates the environment first, that
+    environment remains.
 
     Raises
     ------
@@ -194,7 +195,7 @@ def make(path: Path, fill: Callable[[Path], None]) -> None:
 
 
 def place(path: Path, fill: Callable[[Path], None]) -> None:
-    """Fill a new directory beside ``path`` by ``fill``, and rename it to ``path``.
+    """Create a directory next to ``path``, fill it by ``fill``, and rename it to ``path``.
 
     Raises
     ------
@@ -222,11 +223,11 @@ def place(path: Path, fill: Callable[[Path], None]) -> None:
 
 
 def clean_up(path: Path) -> None:
-    """Remove the directories that killed processes left beside ``path``."""
+    """Remove the temporary directories of killed processes next to ``path``."""
     for aside in path.parent.glob(f"{_aside(path)}*"):
         shutil.rmtree(aside, ignore_errors=True)
 
 
 def _aside(path: Path) -> str:
-    """The prefix of directories that become ``path``; a hash, because its name may be very long."""
+    """Return the prefix of temporary directories for ``path``: a hash, as names may be long."""
     return f"{ASIDE}{hashlib.sha1(path.name.encode()).hexdigest()}-"

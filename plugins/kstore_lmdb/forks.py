@@ -1,8 +1,8 @@
-"""The open databases of this process: closed when it exits, abandoned after a fork.
+"""The open databases of this process. They are closed at its exit, but not in a forked child.
 
-An environment belongs to the process that opened it. A child that closed it, or ended one of its
-transactions, would free the slots of its parent's readers in the shared lock file. So a forked
-child frees no native object, not even when Python collects the owner.
+An environment belongs to the process that opened it. If a forked child closed the environment, or
+ended a transaction, the readers of its parent would lose their slots in the shared lock file. So a
+forked child frees no native object, even if Python frees the object that owns it.
 """
 
 from __future__ import annotations

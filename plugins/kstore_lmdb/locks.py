@@ -1,8 +1,9 @@
-"""The writer's lock on the data file of an environment: LMDB itself lets any process write.
+"""The writer's lock on the data file of an environment. LMDB itself allows any process to write.
 
-It is a ``flock``, which belongs to one open file. So it excludes a second handle of the same
-process, ends with the process, and is independent of LMDB's record locks on its own lock file.
-Readers that cannot write LMDB's lock file share it, so that no process writes while they read.
+The lock is a ``flock``, which belongs to one open file. So the lock excludes a second handle of the
+same process, ends with the process, and is independent of the record locks on LMDB's lock file. A
+reader that cannot write LMDB's lock file takes the lock as a shared lock, so that no process writes
+while it reads.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ __all__ = ["DataLock"]
 
 
 class DataLock:
-    """A lock that is held from construction until :meth:`release`.
+    """A lock on a data file. The constructor takes the lock, and :meth:`release` releases it.
 
     Parameters
     ----------
     path : Path
         The environment's directory.
     shared : bool
-        Exclude only writers, not other shared locks.
+        If True, exclude writers, but not other shared locks.
 
     Attributes
     ----------
     fd : int or None
-        The data file, open for reading, and for writing unless ``shared``.
+        The descriptor of the data file. It is writable unless ``shared`` is True.
 
     Raises
     ------
@@ -70,7 +71,7 @@ class DataLock:
             self.abandon()
 
     def abandon(self) -> None:
-        """Close the descriptor without unlocking, which would also unlock it for the parent."""
+        """Close the descriptor without an unlock, which would also end the lock of the parent."""
         fd, self.fd = self.fd, None
         if fd is not None:
             os.close(fd)
@@ -89,7 +90,7 @@ _held: weakref.WeakSet[DataLock] = weakref.WeakSet()
 
 @DATABASES.after_fork
 def _forget() -> None:
-    """In a forked child: close inherited descriptors, which would hold a dead parent's locks."""
+    """Close the inherited descriptors in a forked child, or the locks would outlive the parent."""
     for lock in list(_held):
         with contextlib.suppress(OSError):
             lock.abandon()

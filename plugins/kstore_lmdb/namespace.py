@@ -1,4 +1,4 @@
-"""Namespaces: named databases, read by the current transaction of a source."""
+"""Namespaces. A namespace is a named database, read in the current transaction of its source."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ Lookup = Callable[[bytes], bytes | None]
 
 
 class Source(Protocol):
-    """A database or a snapshot, which has the read transaction of a namespace."""
+    """The database or snapshot of a namespace. It has the read transaction."""
 
     path: Path
 
     @property
     def guard(self) -> AbstractContextManager[Any]:
-        """The lock for binding a namespace to the transaction, and for replacing that one."""
+        """The lock that is held while a namespace is bound or the transaction is replaced."""
 
     def transaction(self) -> ReadTransaction:
-        """Return the current read transaction; raises once the source has ended."""
+        """Return the current read transaction. Raise if the source has ended."""
 
 
 def rebindable(first: Callable[..., Any]) -> tuple[Lookup, Callable[..., None]]:
-    """A lookup at the cost of one Python frame, and a function that binds it to a transaction.
+    """Return a lookup function, and a function that binds the lookup to a transaction.
 
-    A new binding also affects callers that hold the lookup. So it sees the last commit, and raises
-    after a close, and no lookup pays for a check.
+    A new binding also affects callers that already have the lookup function. So a lookup reads the
+    last commit, and raises after a close, although no lookup spends time on a check.
     """
     call, handle = first, None
 
@@ -56,7 +56,7 @@ def rebindable(first: Callable[..., Any]) -> tuple[Lookup, Callable[..., None]]:
 
 
 class LMDBNamespace(Namespace):
-    """A named database in the transactions of a source."""
+    """A named database, read in the transactions of its source."""
 
     def __init__(self, name: str, source: Source) -> None:
         self.name = name
@@ -104,7 +104,7 @@ class LMDBNamespace(Namespace):
     def starts(
         self, ranges: Sequence[tuple[bytes, bytes]], *, reverse: bool = False
     ) -> list[tuple[Chunk | None, Iterator[Chunk] | None]] | None:
-        """Return the start of each range by one cursor; None for reverse scans and open ranges."""
+        """Return the start of each range. None for reverse scans and ranges with an open end."""
         if reverse:
             return None
         begun: list[tuple[Chunk | None, Iterator[Chunk] | None]] = []
@@ -143,7 +143,7 @@ class LMDBNamespace(Namespace):
             return rows + (transaction.empty_row(self.name) is not None)
 
     def renew(self) -> None:
-        """Bind the next lookup to the source's current transaction."""
+        """Make the next lookup use the current transaction of the source."""
         self._bind()
 
     def end(self, reason: Reason) -> None:
@@ -165,7 +165,7 @@ class LMDBNamespace(Namespace):
         return get(key, None, handle)
 
     def _look_up(self, key: bytes) -> bytes | None:
-        """Return the slow lookup, for keys on which the fast one raised."""
+        """Look ``key`` up in the slow way, after the fast lookup has raised an error."""
         DATABASES.notice_fork()
         if type(key) is not bytes:
             raise TypeError(f"a key must be bytes, not {type(key).__name__}")

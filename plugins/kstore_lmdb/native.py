@@ -26,9 +26,9 @@ class Mode:
 def open_native(
     path: Path, options: LMDBOptions, form: LMDBFormat, mode: Mode, *, lock: bool = True
 ) -> lmdb.Environment:
-    """LMDB's own environment; the map is smaller if the address space requires it.
+    """Open an environment of the binding. Its map is smaller if there is little address space.
 
-    It never uses ``writemap``, with which a full disk kills the process.
+    The mode ``writemap`` is never used, because with it a full disk kills the process.
     """
     size = -(-options.map_size_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
     while True:
@@ -52,12 +52,12 @@ def open_native(
 
 
 def database_names(transaction: lmdb.Transaction[bytes]) -> set[str]:
-    """Return the named databases of a transaction; LMDB 1.0 ends their names with a zero byte."""
+    """Return the names of the databases in a transaction, without LMDB 1.0's final zero byte."""
     return {name.rstrip(b"\0").decode() for name in transaction.cursor().iternext(values=False)}
 
 
 def added_bytes(size: int) -> int:
-    """Return the possible growth of a map of ``size`` bytes: as much again, a quarter, or 0."""
+    """Return by how many bytes a map can grow: by its size, by a quarter of its size, or by 0."""
     for more in (size, size // 4):
         more = max(more, _SMALLEST_MAP_BYTES) // mmap.PAGESIZE * mmap.PAGESIZE
         if _can_be_reserved(more):

@@ -1,4 +1,4 @@
-"""The engine's options, and the two formats of LMDB."""
+"""The options of the engine, and the two on-disk formats of LMDB."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["FORMATS", "LMDBFormat", "LMDBOptions"]
 
 @dataclass(frozen=True, slots=True)
 class LMDBFormat:
-    """One on-disk format; the library of another format cannot read it.
+    """An on-disk format of LMDB. Each library of LMDB reads only one format.
 
     Attributes
     ----------
     name : str
         The release line of LMDB that writes it.
     library : int
-        The binding's number of that line (``lib_version``).
+        The number of the release line in the binding (``lib_version``).
     data_version : int
         The number in the file's meta pages.
     max_key_bytes : int
@@ -82,5 +82,5 @@ class LMDBOptions(EngineOptions):
 
     @property
     def format(self) -> LMDBFormat:
-        """The format that ``format_version`` names."""
+        """The on-disk format that ``format_version`` names."""
         return FORMATS[self.format_version]

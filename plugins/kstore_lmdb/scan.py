@@ -1,4 +1,4 @@
-"""Scans: chunks of rows in key order, as of one read transaction."""
+"""Scans. A scan returns chunks of rows in key order, as of one read transaction."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _GROWTH = 4
 class Scan:
     """An iterator of chunks over ``lo <= key < hi``.
 
-    A cursor cannot be used after its transaction has moved. The scan then continues with a new
-    cursor after its last row, so one of its bounds advances with the rows.
+    After its transaction has moved, a cursor cannot be used. Then the scan makes a new cursor,
+    which continues after the last row. For this, each chunk advances one bound of the scan.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class Scan:
         return keys, values
 
     def first(self) -> tuple[bytes, bytes] | None:
-        """Return the first row, or None; ends the scan."""
+        """Return the first row, or None. End the scan."""
         self._size = 1
         for keys, values in self:
             self.close()
@@ -105,13 +105,13 @@ class Scan:
             self._stop()
 
     def end(self, reason: Reason) -> None:
-        """Raise ``reason`` from now on, unless the scan is finished. The caller holds the lock."""
+        """End the scan. Later uses raise ``reason``, unless it is finished. Needs the lock."""
         if self._reading:
             self._reason = reason
             self._stop()
 
     def _take(self) -> Chunk:
-        """Return the next rows; the last ones stop the scan."""
+        """Return the next rows. The last rows end the scan."""
         if self._generation != self._transaction.generation:
             self._position()
         assert self._rows is not None
