@@ -130,8 +130,13 @@ def closed() -> None:
 def test_refuses_tells_what_is_wrong() -> None:
     assert str(refuses(StoreClosedError, closed, "a get", "orders")) == "orders has been closed"
     for kind, use, names, message in (
-        (StoreClosedError, lambda: 5, (), "a get raises StoreClosedError; it returned 5"),
-        (SpecError, closed, (), "a get raises SpecError, not StoreClosedError: orders has been"),
+        (StoreClosedError, lambda: 5, (), "a get must raise StoreClosedError, but returned 5"),
+        (
+            SpecError,
+            closed,
+            (),
+            "a get must raise SpecError, but raised StoreClosedError: orders has been",
+        ),
         (
             StoreClosedError,
             closed,

@@ -344,7 +344,8 @@ def test_a_span_from_before_the_history_is_an_error_where_that_is_asked(
         known = next(v for v in MODEL.history_of(key) if v.timestamp >= horizon).timestamp
         assert shared(task, span_batches([(key, known, None)], by_shard=False))
         with pytest.raises(
-            RetentionExceededError, match="has the foreign key b'nobody' from the time 0 ms on"
+            RetentionExceededError,
+            match="from 0 ms on, a version of the left store has the foreign key b'nobody'",
         ):
             shared(task, span_batches([(b"nobody", 0, 5)], by_shard=False))
         wide = span_task(published.wide, inner=inner, refuse_expired=True)
