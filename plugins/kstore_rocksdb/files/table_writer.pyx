@@ -430,7 +430,7 @@ cdef class TableWriter:
         self.out.size += size + FILTER_METADATA
         return size + FILTER_METADATA
 
-    def properties(self, tail, index_size, filter_bytes):
+    cdef list properties(self, uint64_t tail, uint64_t index_size, uint64_t filter_bytes):
         """The sorted rows of the properties block."""
         now = varint(int(time.time()))
         session = "".join(random.choices(_LETTERS, k=20)).encode()
