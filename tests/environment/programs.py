@@ -86,7 +86,7 @@ def commit_until_full(state: Any, kind: Kind, store: Any) -> int:
         told = refused(lambda number=number: state.commit({INPUT: number}))
         if told is not None:
             assert isinstance(told, StorageFullError), repr(told)
-            assert "room" in str(told), told
+            assert "space" in str(told), told
             assert isinstance(told.__cause__, Exception), told
             return number
     raise AssertionError("the disk is never full")
@@ -192,7 +192,7 @@ def spill_full(disk: str, engine: str, shape: str) -> None:
             break
         made[key] = data
     assert isinstance(told, StorageFullError), repr(told)
-    assert "room" in str(told), told
+    assert "space" in str(told), told
     assert held(kind, store) == made
     taken.unlink()
     state.commit({INPUT: 1})

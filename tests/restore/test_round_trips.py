@@ -168,7 +168,7 @@ def test_what_the_log_is_ahead_by_is_restored(
         assert store.offsets() == {("in", 0): 39, (changelog_topic(APPLICATION, "s"), 0): 43}
 
 
-def _fail(*_: object) -> None:
+def _fail(*_: object, **__: object) -> None:
     raise EngineError("the power is gone")
 
 

@@ -195,7 +195,9 @@ def test_a_topic_with_another_number_of_partitions(broker: Broker) -> None:
     application, spec = topic, stores.key_value("s")
     broker.create(2, name=changelog_topic(application, "s"))
     logs = KafkaChangelogs(broker.servers, application_id=application, partitions=3)
-    with pytest.raises(SpecError, match="has 2 partitions, so its application has 2 tasks, but partitions is 3"):
+    with pytest.raises(
+        SpecError, match="has 2 partitions, so its application has 2 tasks, but partitions is 3"
+    ):
         logs.changelog_of(spec, Path("0_1"))
 
 

@@ -183,7 +183,7 @@ def test_what_cannot_be_read_is_told(spark: SparkSession, published: logs.Publis
         read_store(spark, root, columns=["key", "valu"])
     with pytest.raises(ValueError, match="is naive"):
         read_store(spark, root, as_of=datetime(2020, 1, 1))  # noqa: DTZ001
-    with pytest.raises(ValueError, match="pass one"):
+    with pytest.raises(ValueError, match="pass only one of them"):
         read_store(spark, root, as_of=1, history=True)
     with pytest.raises(ValueError, match="need history=True"):
         read_store(spark, root, from_ts=1)

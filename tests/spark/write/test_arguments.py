@@ -36,7 +36,11 @@ def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"columns": []}, SpecError, r"columns=\[\] names no column.*name at least one of: key"),
+        (
+            {"columns": []},
+            SpecError,
+            r"columns=\[\] names no column.*name at least one of these columns: key",
+        ),
         ({"columns": ("key", "value", "key")}, SpecError, "names 'key' more than once"),
         ({"version": True}, TypeError, "version=True is bool, not int"),
         ({"version": 1.0}, TypeError, r"version=1\.0 is float, not int"),
