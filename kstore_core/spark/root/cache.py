@@ -6,14 +6,15 @@
     <cache>/<digest>.lock   the lock of the copy
     <cache>/<digest>.tmp/   an unfinished copy
     <cache>/files/<sha256>  an immutable file, which is linked into each copy that contains it
+    <cache>/live/           the copies of live shards; see kstore_core.spark.remote.copies
 
-A reader of a copy has a shared lock; a process that makes or removes the copy has an exclusive
-lock. The digest is a hash of the hashes of the shard's files. So versions and roots that contain
-equal shards use one copy. If an append has changed a cached shard, only the new files are fetched.
+A reader of a copy holds a shared lock. A process that makes or removes a copy holds an exclusive
+lock. The digest is computed from the hashes of the shard's files, so versions and roots with equal
+shards use one copy. If an append has changed a cached shard, only the new files are fetched.
 
 If the copies together exceed ``KSTORE_SHARD_CACHE_BYTES``, copies without readers are removed, the
-least recently used copy first. The directory of the cache is ``KSTORE_SHARD_CACHE``, by default a
-directory in the directory for temporary files.
+least recently used copy first. ``KSTORE_SHARD_CACHE`` sets the directory of the cache, which is by
+default in the directory for temporary files.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from kstore_core.spark.root.manifest import File, Shard
 from kstore_core.spark.root.shard_files import fetch_files, is_immutable, sha256_of
 from kstore_core.spark.root.storage.base import Storage
 
-__all__ = ["cache_directory", "cached_shard"]
+__all__ = ["cache_directory", "cached_shard", "lock_file"]
 
 _DEFAULT_BYTES = 16 << 30
 
@@ -87,16 +88,16 @@ def _locked_copy(storage: Storage, shard: Shard, cache: Path, digest: str) -> in
     """Make the copy of a shard if it is missing, and return the descriptor of its shared lock."""
     copy, scratch = cache / digest, cache / f"{digest}.tmp"
     while True:
-        lock = _lock(cache / f"{digest}.lock", fcntl.LOCK_SH)
+        lock = lock_file(cache / f"{digest}.lock", fcntl.LOCK_SH)
         if copy.is_dir():
             os.utime(lock)  # _make_room removes the copies with the oldest times.
             return lock
         os.close(lock)
-        making = _lock(cache / f"{digest}.lock", fcntl.LOCK_EX)
+        making = lock_file(cache / f"{digest}.lock", fcntl.LOCK_EX)
         try:
             if not copy.is_dir():
                 _make_room(cache, shard.bytes, digest)
-                shutil.rmtree(scratch, ignore_errors=True)  # A killed process may have left it.
+                shutil.rmtree(scratch, ignore_errors=True)  # may be left from a killed process
                 try:
                     _fetch(storage, shard, cache / "files", scratch)
                     scratch.rename(copy)
@@ -133,7 +134,7 @@ def _fetch(storage: Storage, shard: Shard, pool: Path, target: Path) -> None:
             os.link(target / file.path, pool / file.sha256)
 
 
-def _lock(path: Path, operation: int) -> int:
+def lock_file(path: Path, operation: int) -> int:
     """Create the file ``path`` if it is missing, lock it, and return its descriptor."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -165,7 +166,7 @@ def _make_room(cache: Path, size: int, keep: str) -> None:
         if total <= limit:
             return
         try:
-            descriptor = _lock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            descriptor = lock_file(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             continue
         try:

@@ -1,4 +1,4 @@
-"""The check of every field of a manifest, which happens before a read or a vacuum uses the fields.
+"""The checks of a manifest's fields, before a read or a vacuum uses the fields.
 
 Readers open the files that a manifest names, and a vacuum removes all other files. So these checks
 must refuse a path outside of the root, a missing shard, and a null engine.
@@ -19,7 +19,7 @@ __all__ = ["check_manifest"]
 
 _Check = Callable[[Any], bool]
 _MAX = 2**63 - 1
-_MODES = ("append", "overwrite")
+_MODES = ("append", "overwrite", "rescale")
 
 
 def _integer(least: int) -> _Check:
@@ -39,12 +39,12 @@ def _inside(value: Any) -> bool:
 
 
 _MANIFEST: dict[str, tuple[_Check, str]] = {
-    "version": (_integer(1), "an int from 1 on"),
+    "version": (_integer(1), "an int of 1 or more"),
     "created_ms": (_integer(0), "an int of ms, not negative"),
     "job": (lambda value: _inside(value) and "/" not in value, "the name of a job"),
-    "mode": (lambda value: value in _MODES, "'append' or 'overwrite'"),
+    "mode": (lambda value: value in _MODES, "'append', 'overwrite' or 'rescale'"),
     "engine": (_text, "the name of an engine"),
-    "partitions": (_integer(1), "an int from 1 on"),
+    "partitions": (_integer(1), "an int of 1 or more"),
     "spec": (lambda value: isinstance(value, dict), "a store's description"),
     "shards": (lambda value: isinstance(value, list), "a list"),
 }
@@ -52,16 +52,16 @@ _SHARD: dict[str, tuple[_Check, str]] = {
     "shard": (_integer(0), "an int from 0 on"),
     "path": (lambda value: value is None or _inside(value), "a path inside the root, or null"),
     "files": (lambda value: isinstance(value, list), "a list"),
-    "rows": (_integer(0), "an int, not negative"),
-    "records": (_integer(0), "an int, not negative"),
-    "late": (_integer(0), "an int, not negative"),
-    "replayed": (_integer(0), "an int, not negative"),
-    "stream_time": (_integer(-1), "an int from -1 on"),
+    "rows": (_integer(0), "an int of 0 or more"),
+    "records": (_integer(0), "an int of 0 or more"),
+    "late": (_integer(0), "an int of 0 or more"),
+    "replayed": (_integer(0), "an int of 0 or more"),
+    "stream_time": (_integer(-1), "an int of -1 or more"),
     "offsets": (lambda value: isinstance(value, list), "a list"),
 }
 _FILE: dict[str, tuple[_Check, str]] = {
     "path": (_inside, "a path inside the shard"),
-    "bytes": (_integer(0), "an int, not negative"),
+    "bytes": (_integer(0), "an int of 0 or more"),
     "sha256": (
         lambda value: isinstance(value, str) and bool(re.fullmatch("[0-9a-f]{64}", value)),
         "64 hexadecimal digits",
@@ -70,7 +70,12 @@ _FILE: dict[str, tuple[_Check, str]] = {
 _OFFSET: dict[str, tuple[_Check, str]] = {
     "topic": (lambda value: isinstance(value, str), "a str"),
     "partition": (_integer(0), "an int from 0 on"),
-    "offset": (_integer(-1), "an int from -1 on"),
+    "offset": (_integer(-1), "an int of -1 or more"),
+}
+_AHEAD: dict[str, tuple[_Check, str]] = {
+    **_OFFSET,
+    "modulus": (_integer(1), "an int of 1 or more"),
+    "residue": (_integer(0), "an int from 0 on"),
 }
 
 
@@ -87,11 +92,11 @@ def check_manifest(
         raise refuse("", document, "an object")
     layout = document.get("format")
     if type(layout) is not int or layout < 1:
-        raise refuse("format", layout, "an int from 1 on")
+        raise refuse("format", layout, "an int of 1 or more")
     if layout > newest_layout:
         raise StateError(
-            f"{where} has the layout {layout}; this kstore reads up to {newest_layout}. Upgrade "
-            "kstore"
+            f"{where} has the layout {layout}, but this kstore reads only layouts up to "
+            f"{newest_layout}. Upgrade kstore"
         )
     refuse.fields(document, _MANIFEST, "")
     if version is not None and document["version"] != version:
@@ -113,10 +118,10 @@ class _Refusal:
         self.where = where
 
     def __call__(self, field: str, value: Any, wanted: str) -> InconsistentStateError:
-        what = f"{field} is {value!r:.200}" if field else f"{value!r:.200}"
+        what = f"its field {field}" if field else "its content"
         return InconsistentStateError(
-            f"{self.where} is not a manifest ({what}, not {wanted}); read another version with "
-            "version="
+            f"{self.where} is not a valid manifest: {what} is {value!r:.200}, but must be "
+            f"{wanted}. To read another version, pass version="
         )
 
     def fields(self, document: Any, checks: dict[str, tuple[_Check, str]], prefix: str) -> None:
@@ -125,8 +130,8 @@ class _Refusal:
         for name, (check, wanted) in checks.items():
             if name not in document:
                 raise InconsistentStateError(
-                    f"{self.where} is not a manifest ({prefix}{name} is missing); read another "
-                    "version with version="
+                    f"{self.where} is not a valid manifest: its field {prefix}{name} is missing. "
+                    "To read another version, pass version="
                 )
             if not check(document[name]):
                 raise self(prefix + name, document[name], wanted)
@@ -141,6 +146,11 @@ def _check_shard(refuse: _Refusal, shard: Any, at: str) -> None:
             raise refuse(f"{at}.files[{place}].at", elsewhere, "a path inside the root")
     for place, offset in enumerate(shard["offsets"]):
         refuse.fields(offset, _OFFSET, f"{at}.offsets[{place}].")
+    ahead = shard.get("ahead", [])
+    if not isinstance(ahead, list):
+        raise refuse(f"{at}.ahead", ahead, "a list")
+    for place, entry in enumerate(ahead):
+        refuse.fields(entry, _AHEAD, f"{at}.ahead[{place}].")
     names = [file["path"] for file in shard["files"]]
     if len({*names}) != len(names):
         raise refuse(f"{at}.files", sorted(names), "files with distinct paths")
@@ -156,5 +166,6 @@ def _check_spec(spec: dict[str, Any], where: str) -> None:
         raise FormatDowngradeError(f"{where}: {error}") from error
     except SpecError as error:
         raise InconsistentStateError(
-            f"{where} is not a manifest (spec: {error}); read another version with version="
+            f"{where} is not a valid manifest: spec: {error}. To read another version, "
+            "pass version="
         ) from error

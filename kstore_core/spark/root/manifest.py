@@ -11,15 +11,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
-from kstore_core.errors import InconsistentStateError
+from kstore_core.errors import InconsistentStateError, SpecError
 from kstore_core.spark.root.checks import check_manifest
+from kstore_core.spark.root.offsets import Ahead, Offset
+from kstore_core.spec import StoredSpec, StoreSpec
 
-__all__ = ["MANIFEST_FORMAT", "File", "Manifest", "Offset", "Shard"]
+__all__ = ["MANIFEST_FORMAT", "File", "Manifest", "Offset", "Shard", "manifest_spec"]
 
-MANIFEST_FORMAT = 2
+MANIFEST_FORMAT = 3
 """The newest layout of a manifest that this kstore reads and writes.
 
-A manifest of layout 2 may name files that earlier attempts uploaded.
+A manifest of layout 2 may name files that earlier attempts uploaded. A manifest of layout 3 may
+also describe a rescaled store.
 """
 
 
@@ -47,15 +50,6 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Offset:
-    """The greatest offset of a source partition up to which a shard contains the records."""
-
-    topic: str
-    partition: int
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
 class Shard:
     """One partition of a store in one version of the store.
 
@@ -71,7 +65,7 @@ class Shard:
     files : tuple of File
         The files of the shard.
     rows : int
-        The number of rows in the engine; after an append, the number of rows that all jobs wrote.
+        The number of rows that all jobs wrote. A row that an append replaced is counted again.
     records : int
         The number of records that the job read for the shard, with late and replayed records.
     late : int
@@ -82,6 +76,8 @@ class Shard:
         The greatest record time in ms, or -1 if the shard has no records.
     offsets : tuple of Offset
         The last offset of each source partition.
+    ahead : tuple of Ahead
+        Greater offsets, up to which the shard contains the records of some of its keys.
     """
 
     shard: int
@@ -93,6 +89,7 @@ class Shard:
     replayed: int = 0
     stream_time: int = -1
     offsets: tuple[Offset, ...] = ()
+    ahead: tuple[Ahead, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -114,6 +111,7 @@ class Shard:
         known = _known(cls, document)
         known["files"] = tuple(File(**_known(File, file)) for file in document["files"])
         known["offsets"] = tuple(Offset(**_known(Offset, o)) for o in document["offsets"])
+        known["ahead"] = tuple(Ahead(**_known(Ahead, a)) for a in document.get("ahead", ()))
         return cls(**known)
 
 
@@ -130,7 +128,9 @@ class Manifest:
     job : str
         The name of the job that wrote the version. Its uploads are below ``attempts/<job>``.
     mode : str
-        ``"append"`` if the version continues the previous version, or ``"overwrite"``.
+        ``"append"`` if the version continues the previous version, ``"overwrite"`` if it begins
+        with an empty store, or ``"rescale"`` if it has the rows of the previous version in another
+        number of shards.
     engine : str
         The name of the storage engine of the shards.
     partitions : int
@@ -155,7 +155,9 @@ class Manifest:
 
     @property
     def format(self) -> int:
-        """The layout of the JSON document, which is 1 or 2."""
+        """The layout of the JSON document, which is from 1 to 3."""
+        if self.mode == "rescale" or any(shard.ahead for shard in self.shards):
+            return 3
         return 1 if all(shard.in_one_place for shard in self.shards) else 2
 
     def _repr_html_(self) -> str:
@@ -188,6 +190,8 @@ class Manifest:
         document = {**asdict(self), "format": self.format}
         for shard in document["shards"]:
             shard["files"] = [_without_none(file) for file in shard["files"]]
+            if not shard["ahead"]:
+                del shard["ahead"]
         return json.dumps(document, indent=1) + "\n"
 
     @classmethod
@@ -195,16 +199,16 @@ class Manifest:
         """Return the manifest that the JSON document ``text`` describes.
 
         ``where`` is the name of the document in messages. If ``version`` is given, the document
-        must have this version. Raise an InconsistentStateError, which names the wrong field, if
-        the document is not a manifest. Raise a StateError if its layout is newer than this kstore
-        can read.
+        must have this version. Raise an InconsistentStateError, which names the wrong field, if the
+        document is not a manifest. Raise a StateError if this kstore cannot read the newer layout
+        of the manifest.
         """
         try:
             document = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise InconsistentStateError(
-                f"{where} is not a manifest (it is not JSON: {error}); read another version with "
-                "version="
+                f"{where} is not a valid manifest: it is not JSON ({error}). To read another "
+                "version, pass version="
             ) from error
         check_manifest(document, where, newest_layout=MANIFEST_FORMAT, version=version)
         known = _known(cls, document)
@@ -219,3 +223,21 @@ def _known(cls: type[Any], document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _without_none(document: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in document.items() if value is not None}
+
+
+def manifest_spec(manifest: Manifest, given: StoreSpec | None, where: str) -> StoreSpec:
+    """Return the spec of the store that a manifest describes.
+
+    If ``given`` is not None, check that it describes the same store, and return it. Raise a
+    SpecError if it describes another store, or if it is None and a serde is not built in.
+    """
+    stored = StoredSpec.parse(json.dumps(dict(manifest.spec)).encode())
+    if given is None:
+        try:
+            return stored.spec()
+        except SpecError as error:
+            raise SpecError(f"{where}: {error}. Pass the spec of the store as spec=") from None
+    if given.name != stored.name:
+        raise SpecError(f"{where} has the store {stored.name!r}, not {given.name!r}")
+    stored.check(given, where)
+    return given

@@ -34,7 +34,7 @@ from kstore_core.spark.root.storage.addresses import storage_at
 from kstore_core.spark.root.storage.base import Storage
 from kstore_core.spark.runtime.engines import this_worker
 
-__all__ = ["ATTEMPTS", "MANIFESTS", "Root"]
+__all__ = ["ATTEMPTS", "MANIFESTS", "Root", "check_conditions", "loaded"]
 
 MANIFESTS = "_kstore"
 ATTEMPTS = "attempts"
@@ -95,9 +95,9 @@ class Root:
     def load(self, version: int | None = None) -> Manifest:
         """Return the manifest of ``version``, or of the newest version if ``version`` is None.
 
-        Raise a StateError if the version does not exist, or if its manifest has a layout newer
-        than this kstore can read. Raise an InconsistentStateError if the manifest is damaged, and
-        a TypeError if ``version`` is not an int.
+        Raise a StateError if the version does not exist, or if this kstore cannot read the newer
+        layout of its manifest. Raise an InconsistentStateError if the manifest is damaged, and a
+        TypeError if ``version`` is not an int.
         """
         if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
             raise TypeError(
@@ -170,23 +170,14 @@ class Root:
     def begin(self, job: str) -> None:
         """Write the marker file of ``job``, so that the job's tasks may upload files.
 
-        Raise an UnsupportedError if the storage overwrites an existing file on a request that may
-        only create a file, as old S3 servers do. On such a storage, two writers could publish the
-        same version.
+        Raise an UnsupportedError if the storage ignores the condition that a file must be new, as
+        old S3 servers do. On such a storage, two writers could publish the same version.
         """
-        marker = f"{self.attempts(job)}/{_BEGUN}"
-        with contextlib.suppress(FileExistsError):  # The client may have sent the request twice.
-            self.storage.put_new(marker, b"")
         try:
-            self.storage.put_new(marker, b"")
-        except FileExistsError:
-            return
-        self.discard(job)
-        raise UnsupportedError(
-            f"{self}: the server has overwritten a file on a request that permits a new file only. "
-            "The server ignores conditional requests (If-None-Match), so two writers could "
-            "overwrite each other's versions. Update the server, or use another server"
-        )
+            check_conditions(self.storage, f"{self.attempts(job)}/{_BEGUN}")
+        except UnsupportedError:
+            self.discard(job)
+            raise
 
     def has_begun(self, job: str) -> bool:
         """Return True if the marker file of a job exists, so its tasks may upload files."""
@@ -243,7 +234,7 @@ class Root:
 
         The caller must only read the directory. If the root is local and all files are in the
         shard's directory, the result is that directory, and the file sizes are checked. Otherwise
-        the result is a copy in the cache, of which every byte was checked when it was made.
+        the result is a copy in the cache, whose bytes were all checked when the copy was made.
 
         Raise a CorruptionError if a file is missing, or differs from the manifest.
         """
@@ -264,10 +255,39 @@ class Root:
             ) from None
         except UnicodeDecodeError as error:
             raise InconsistentStateError(
-                f"{self}/{name} is not a manifest (it is not UTF-8: {error}); read another version "
-                "with version="
+                f"{self}/{name} is not a valid manifest: it is not UTF-8 ({error}). To read "
+                "another version, pass version="
             ) from error
         return Manifest.from_json(text, f"{self}/{name}", version)
+
+
+def loaded(
+    where: str | os.PathLike[str], storage_options: Mapping[str, Any] | None, version: int | None
+) -> tuple[Root, Manifest]:
+    """Return the root at a path or an address, and the manifest of one of its versions.
+
+    The errors are those of :meth:`Root.at` and :meth:`Root.load`.
+    """
+    root = Root.at(where, storage_options)
+    return root, root.load(version)
+
+
+def check_conditions(storage: Storage, name: str) -> None:
+    """Write an empty file twice, and raise an UnsupportedError if the second write succeeds.
+
+    Old S3 servers ignore the condition that a file must be new. ``name`` must be a new name.
+    """
+    with contextlib.suppress(FileExistsError):  # The client may have sent the request twice.
+        storage.put_new(name, b"")
+    try:
+        storage.put_new(name, b"")
+    except FileExistsError:
+        return
+    raise UnsupportedError(
+        f"{storage.name}: the server has overwritten a file on a request that permits a new file "
+        "only. The server ignores conditional requests (If-None-Match), so two writers could "
+        "overwrite each other's files. Update the server, or use another server"
+    )
 
 
 def _manifest(version: int) -> str:

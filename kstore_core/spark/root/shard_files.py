@@ -27,6 +27,7 @@ __all__ = [
     "is_immutable",
     "sha256_of",
     "shard_in_place",
+    "unchanged",
     "upload_files",
 ]
 
@@ -35,6 +36,8 @@ Stamps = Mapping[str, tuple[int, int, int]]
 
 A file with an equal stamp has not changed since the fetch.
 """
+
+REMEDY = "Read another version of the store, or write the store again with mode='overwrite'"
 
 _IMMUTABLE = re.compile(r".*\.(sst|blob)")
 _NOT_DATA = re.compile(r"LOCK|LOG|LOG\.old\.[0-9]+|lock\.mdb")
@@ -50,9 +53,9 @@ def upload_files(
 ) -> tuple[File, ...]:
     """Copy the local directory ``source`` durably to the new directory ``place`` of the storage.
 
-    ``source`` must be closed by its engine. If it was fetched from a published shard, pass that
-    shard as ``parent`` and the result of :func:`fetch_files` as ``stamps``. Files that have not
-    changed since the fetch are then not uploaded again.
+    ``source`` must be closed by its engine. If ``source`` was fetched from a published shard, pass
+    that shard as ``parent`` and the result of :func:`fetch_files` as ``stamps``. The upload then
+    omits the files that have not changed since the fetch.
     """
     known = {} if parent is None else {file.path: file for file in parent.files}
     stamps = stamps or {}
@@ -72,8 +75,21 @@ def upload_files(
     return tuple(sorted(files, key=lambda file: file.path))
 
 
+def unchanged(directory: Path, shard: Shard) -> Stamps:
+    """Return the stamps of the files of a local directory that equal those of a published shard.
+
+    Only files that the engines never change are compared.
+    """
+    found = {}
+    for file in filter(is_immutable, shard.files):
+        here = directory / file.path
+        if here.is_file() and here.stat().st_size == file.bytes and sha256_of(here) == file.sha256:
+            found[file.path] = _stamp(here)
+    return found
+
+
 def data_files(directory: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the path and the relative path of each file below a directory that is shard data."""
+    """Yield the path and the relative path of each file of shard data below a directory."""
     for folder, _, names in os.walk(directory):
         for name in names:
             if is_data(name):
@@ -82,12 +98,12 @@ def data_files(directory: Path) -> Iterator[tuple[Path, str]]:
 
 
 def is_data(name: str) -> bool:
-    """Return True if a file of this name belongs to a shard's data; pass no directory."""
+    """Return True if a file of this name is shard data. Do not pass the name of a directory."""
     return not _NOT_DATA.fullmatch(name)
 
 
 def is_immutable(file: File) -> bool:
-    """Return True if the engines never change a file with this file's extension."""
+    """Return True if the engines never change files with the extension of ``file``."""
     return bool(_IMMUTABLE.fullmatch(file.path))
 
 
@@ -98,12 +114,14 @@ def fetch_files(
     *,
     linked: bool = True,
     there: Callable[[File, Path], bool] = lambda file, place: False,
+    remedy: str = REMEDY,
 ) -> Stamps:
     """Copy a published shard to the new local directory ``target``, and check every byte.
 
     If ``linked`` is true, immutable files may become hard links to the files of the root. For each
-    file, the function calls ``there`` with the path to create. If ``there`` can create the file
-    without the storage, it must do so and return True; otherwise it must return False.
+    file, the function calls ``there`` with the path to create. If ``there`` creates the file
+    without the storage, it must return True; otherwise it must return False. ``remedy`` is the
+    sentence of an error that says what to do.
 
     Raise a CorruptionError if a file is missing, or differs from the manifest.
     """
@@ -120,8 +138,7 @@ def fetch_files(
             storage.download(files, linked=linked and immutable)
         except FileNotFoundError as error:
             raise CorruptionError(
-                f"{storage.name}: a file of shard {shard.shard} is missing: {error}. Read another "
-                "version of the store, or write the store again with mode='overwrite'"
+                f"{storage.name}: a file of shard {shard.shard} is missing: {error}. {remedy}"
             ) from error
     for file in shard.files:
         here = target / file.path
@@ -130,8 +147,7 @@ def fetch_files(
             raise CorruptionError(
                 f"{storage.name}/{shard.place_of(file)} differs from its manifest: the file has "
                 f"{size} bytes and the SHA-256 {sha256}, and the manifest says {file.bytes} bytes "
-                f"and {file.sha256}. Read another version of the store, or write the store again "
-                "with mode='overwrite'"
+                f"and {file.sha256}. {remedy}"
             )
     return {file.path: _stamp(target / file.path) for file in shard.files}
 

@@ -8,10 +8,16 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kstore_core.spark.live.layout import LIVE
+from kstore_core.spark.root.commits import unneeded
 from kstore_core.spark.root.root import ATTEMPTS, MANIFESTS, Root
-from kstore_core.spark.root.storage.base import Entry
+from kstore_core.spark.root.storage.base import Entry, is_scratch
+from kstore_core.spark.runtime.server import on_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["Vacuumed", "vacuum"]
 
@@ -20,7 +26,7 @@ WEEK_S = 7 * 86_400
 
 @dataclass(frozen=True, slots=True)
 class Vacuumed:
-    """The versions and files that a vacuum removed, or with ``dry_run`` would remove.
+    """The versions and files that a vacuum removed, or would remove without ``dry_run``.
 
     Attributes
     ----------
@@ -44,13 +50,18 @@ def vacuum(
     keep_versions: int | None = None,
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    spark: SparkSession | None = None,
 ) -> Vacuumed:
     """Remove the files that failed and killed jobs have left in a root.
 
     With ``keep_versions``, remove old versions too. A vacuum never removes a file that a remaining
-    version names, whichever job wrote the file. A vacuum removes no file of a job that has written
-    within the last ``grace_s`` seconds. So a job that runs at the same time is safe if all its
-    writes together take less than ``grace_s``.
+    version names. It also spares every file of a job that has written within the last ``grace_s``
+    seconds. So a job that runs at the same time is safe if all its writes together take less than
+    ``grace_s``. The incomplete manifest of a writer that was killed is removed after the same time.
+
+    On an object store, a vacuum also removes the files of live shards that the newest commit of
+    their shard does not name, if the files are older than ``grace_s``. A query may run at the same
+    time.
 
     Parameters
     ----------
@@ -58,14 +69,17 @@ def vacuum(
         The root of a store.
     grace_s : float
         The grace time in seconds, 0 or more. The files of a job may be removed this long after the
-        job's last write, and a version this long after the next version was published. The age of
-        a file is this machine's clock minus the file's time in the storage.
+        job's last write. A version may be removed this long after the next version was published.
+        The age of a file is this machine's clock minus the file's time in the storage.
     keep_versions : int, optional
-        The number of newest versions that are not removed, at least 1. All versions if None.
+        The number of newest versions to keep, at least 1. If None, all versions are kept.
     dry_run : bool
         If true, return what a vacuum would remove, but remove nothing.
     storage_options : mapping, optional
         Options of an object store; see docs/spark-roots.md.
+    spark : SparkSession, optional
+        A session of Spark Connect, whose cluster sees the root. A task on the cluster then removes
+        the files. Without it, and with a classic session, this process removes the files.
 
     Returns
     -------
@@ -82,24 +96,38 @@ def vacuum(
         removed. Or the root has no version and contains files that kstore did not write.
     """
     if isinstance(grace_s, bool) or not isinstance(grace_s, int | float) or not grace_s >= 0:
-        raise ValueError(f"grace_s={grace_s!r} is not a number of seconds, 0 or more")
+        raise ValueError(f"grace_s={grace_s!r} must be a number of seconds, 0 or more")
     if keep_versions is not None and (type(keep_versions) is not int or keep_versions < 1):
         raise ValueError(
-            f"keep_versions={keep_versions!r} is not an int from 1 on; pass None to keep all "
+            f"keep_versions={keep_versions!r} must be an int of 1 or more; pass None to keep all "
             "versions"
         )
+    return on_server(spark, _vacuum, root, storage_options, grace_s, keep_versions, dry_run)
+
+
+def _vacuum(
+    root: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None,
+    grace_s: float,
+    keep_versions: int | None,
+    dry_run: bool,
+) -> Vacuumed:
     at = Root.at(root, storage_options)
     before_ms = time.time() * 1000 - grace_s * 1000
     # List the attempts before the versions. A version that is published after this listing then
     # names no old attempt that the listing contains.
     attempts = at.storage.files(ATTEMPTS)
+    manifests = at.storage.files(MANIFESTS)
+    live = at.storage.files(LIVE) if at.storage.path is None else []
     versions = at.versions()
     if not versions:
         at.check_unused()  # Another program's directory may also have a directory "attempts".
-    expired = _expired(at, versions, keep_versions, before_ms)
+    expired = _expired(manifests, versions, keep_versions, before_ms)
     staying = [version for version in versions if version not in expired]
     named = {place for version in staying for place in at.load(version).places()}
     gone = _unnamed(at, attempts, named, before_ms)
+    gone += [e for e in manifests if is_scratch(e.name) and e.modified_ms < before_ms]
+    gone += unneeded(at.storage, (entry for entry in live if entry.modified_ms < before_ms))
     if not dry_run:
         # Delete manifests before files, so that no visible version lacks files.
         for version in expired:
@@ -111,18 +139,16 @@ def vacuum(
 
 
 def _expired(
-    root: Root, versions: list[int], keep_versions: int | None, before_ms: float
+    manifests: list[Entry], versions: list[int], keep_versions: int | None, before_ms: float
 ) -> list[int]:
     """Return the versions to remove.
 
-    A version is removed if it is not among the newest ``keep_versions``, and if the next version
-    was published before ``before_ms``.
+    These are the versions before the newest ``keep_versions`` whose next version was published
+    before ``before_ms``.
     """
     if keep_versions is None:
         return []
-    written = {
-        entry.name.rpartition("/")[2]: entry.modified_ms for entry in root.storage.files(MANIFESTS)
-    }
+    written = {entry.name.rpartition("/")[2]: entry.modified_ms for entry in manifests}
     return [
         version
         for version, following in itertools.pairwise(versions)
@@ -132,12 +158,11 @@ def _expired(
 
 
 def _unnamed(root: Root, attempts: list[Entry], named: set[str], before_ms: float) -> list[Entry]:
-    """Return the files to remove: files that are in no version, of jobs without recent writes.
+    """Return the files that no version names and whose jobs have no recent writes.
 
     A recent write is a write after ``before_ms``. The marker files of jobs come first in the
     result. On a local root, a file stays if a version names another file of the same task
-    directory. The reason is that an engine may read the directory in place, and then has a lock
-    file in it.
+    directory, because an engine may read this directory in place and have a lock file in it.
     """
     of_job: dict[str, list[Entry]] = defaultdict(list)
     for entry in attempts:

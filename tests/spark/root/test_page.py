@@ -25,7 +25,7 @@ def test_the_page_says_what_happens(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     page = PAGE.read_text()
-    page = page.replace("https://minio.example", bucket.options["endpoint_url"])
+    page = page.replace("https://minio.example", bucket.options["endpoint"])
     page = page.replace("s3://stores/", f"s3://{bucket.name}/").replace("/data/", f"{tmp_path}/")
     blocks = [(match[1], match[2]) for match in BLOCK.finditer(page)]
     names: dict[str, Any] = {}
@@ -40,7 +40,7 @@ def test_the_page_says_what_happens(
             assert out.getvalue() == (promised if following == "text" else "")
             examples += 1
     assert names["spark"] is spark
-    assert examples == 5
+    assert examples == 6
 
 
 def test_every_option_of_a_write_is_in_its_table() -> None:

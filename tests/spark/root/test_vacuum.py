@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,10 @@ from typing import Any
 import pytest
 
 from kstore_core.errors import StateError
-from kstore_core.spark import vacuum
+from kstore_core.spark import vacuum, verify_root
 from kstore_core.spark.root.manifest import Manifest, Shard
 from kstore_core.spark.root.root import Root
+from kstore_core.spark.root.storage.base import is_scratch, scratch_name
 from tests.spark.root.manifests import SPEC
 from tests.spark.support.faults import FaultyStorage, Killed, files_below, referred
 from tests.spark.support.object_store import Bucket
@@ -90,6 +93,39 @@ def test_only_what_nobody_refers_to_goes(aged: Path) -> None:
     assert vacuum(aged, grace_s=HOUR_S) == type(found)((), (), 0)
 
 
+def test_unfinished_manifests_go_after_the_grace_time(aged: Path) -> None:
+    """A writer that is killed while it writes a manifest leaves its file under another name."""
+    old, young = (aged / "_kstore" / scratch_name("4.json") for _ in range(2))
+    for file in (old, young):
+        file.write_bytes(b"{")
+    then = time.time() - 2 * HOUR_S
+    os.utime(old, (then, then))
+    notes = [f.why for f in verify_root(aged).findings if "incomplete manifest" in f.why]
+    assert len(notes) == 2
+    assert vacuum(aged, grace_s=HOUR_S).files[-1] == f"_kstore/{old.name}"
+    assert (old.exists(), young.exists()) == (False, True)
+    assert vacuum(aged, grace_s=0, keep_versions=9).files[-1] == f"_kstore/{young.name}"
+    assert Root.at(aged).versions() == [1, 2, 3]
+
+
+def test_a_writer_that_is_killed_leaves_what_a_vacuum_finds(root: Path) -> None:
+    program = (
+        "import os\n"
+        "from kstore_core.spark.root.storage.local import LocalFiles\n"
+        f"from pathlib import Path; files = LocalFiles(Path({str(root)!r}))\n"
+        "os.link = lambda *ignored: os._exit(9)\n"
+        "files.put_new('_kstore/1.json', b'{')\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, check=False)
+    assert done.returncode == 9
+    (left,) = (root / "_kstore").iterdir()
+    assert is_scratch(left.name)
+    time.sleep(0.1)
+    assert vacuum(root, grace_s=0).files == (f"_kstore/{left.name}",)
+    assert Root.at(root).versions() == []
+
+
 def test_a_dry_run_says_what_a_vacuum_does(aged: Path) -> None:
     before = files_below(aged)
     found = vacuum(aged, grace_s=HOUR_S, keep_versions=1, dry_run=True)
@@ -134,7 +170,7 @@ def test_beside_files_that_stay_nothing_is_touched(aged: Path) -> None:
 def test_a_manifest_that_cannot_be_read_stops_it(aged: Path) -> None:
     before = files_below(aged)
     (aged / "_kstore" / "2.json").write_text("{}")
-    with pytest.raises(StateError, match=r"2\.json is not a manifest"):
+    with pytest.raises(StateError, match=r"2\.json is not a valid manifest"):
         vacuum(aged, grace_s=0)
     assert files_below(aged) == before
 
@@ -168,9 +204,9 @@ def _vacuum(home: Root) -> None:
     [
         ({"grace_s": -1}, "grace_s=-1"),
         ({"grace_s": float("nan")}, "grace_s=nan"),
-        ({"grace_s": "7 days"}, "grace_s='7 days' is not a number of seconds"),
+        ({"grace_s": "7 days"}, "grace_s='7 days' must be a number of seconds"),
         ({"grace_s": None}, "grace_s=None"),
-        ({"keep_versions": 0}, "keep_versions=0 is not an int from 1 on"),
+        ({"keep_versions": 0}, "keep_versions=0 must be an int of 1 or more"),
         ({"keep_versions": True}, "keep_versions=True"),
     ],
 )

@@ -64,6 +64,12 @@ class FaultyStorage:
         return wrapped
 
 
+class FaultyObjects(FaultyStorage):
+    """The same, taken for an object store."""
+
+    path = None
+
+
 def shards_of_log(records: Sequence[Record]) -> dict[int, list[Record]]:
     """The records of each shard, as Spark would bring them to its task."""
     shards: dict[int, list[Record]] = {}
@@ -88,8 +94,9 @@ def write(
         job.begin()
         writer = job.writer()
         written = [
-            writer.write(shard, 10 + shard, log_table(rows))
+            done
             for shard, rows in sorted(shards_of_log(records).items())
+            for done in writer.write(shard, 10 + shard, log_table(rows).to_batches())
         ]
         return job.publish(written)
     except BaseException:

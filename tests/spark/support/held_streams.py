@@ -54,9 +54,18 @@ def plan(scratch: Path, kills: Mapping[str, Sequence[tuple[str, str]]]) -> None:
         kills_of(scratch / name).plan(of_it)
 
 
-def streams(spark: SparkSession, scratch: str, names: Sequence[str]) -> None:
-    """Stream what there is in ``in`` into a root for each name, all of them at once."""
-    run_held(spark, scratch, names, _begin)
+def streams(
+    spark: SparkSession,
+    scratch: str,
+    names: Sequence[str],
+    address: str | None = None,
+    options: dict[str, Any] | None = None,
+) -> None:
+    """Stream what there is in ``in`` into a root for each name, all of them at once.
+
+    The roots are beside the kills of each name, or in an object store at an address.
+    """
+    run_held(spark, scratch, names, partial(_begin, address=address, options=options))
 
 
 def run_held(
@@ -87,7 +96,9 @@ def emitted_by(place: Path) -> Path:
     return place / "emitted"
 
 
-def _begin(epochs: DataFrame, place: Path) -> StreamingQuery:
+def _begin(
+    epochs: DataFrame, place: Path, address: str | None, options: dict[str, Any] | None
+) -> StreamingQuery:
     """Begin one, which appends what it emits to a file."""
     kills = kills_of(place)
 
@@ -103,7 +114,8 @@ def _begin(epochs: DataFrame, place: Path) -> StreamingQuery:
     ):
         return stream_into(
             epochs,
-            place / "root",
+            place / "root" if address is None else f"{address}/{place.name}",
+            storage_options=options,
             checkpoint=place / "checkpoint",
             spec=SPEC,
             partitions=SHARDS,

@@ -15,7 +15,11 @@ from kstore_core.arrow import headers_type
 from kstore_core.codec import partition
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
+
+    from kstore_core.spec import StoreSpec
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -43,6 +47,20 @@ class Version:
     valid_to: int | None
     headers: Headers
     shard: int
+
+
+def columns_of_shape(
+    spec: StoreSpec, column: Callable[[str, pa.DataType], pa.Array]
+) -> dict[str, pa.Array]:
+    """The columns of `write_store` with the windows or sessions of a log."""
+    columns = {}
+    if spec.shape in ("window", "session"):
+        columns[f"{spec.shape}_start"] = column("start", pa.int64())
+    if spec.shape == "session":
+        columns["session_end"] = column("end", pa.int64())
+    if spec.retain_duplicates:
+        columns["sequence"] = column("sequence", pa.int32())
+    return columns
 
 
 def make_log(

@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 
 from tests.spark.support.interpreters import everything
 
-NEEDED = ("pluggy", "rocksdict", "pyarrow", "numpy")
+NEEDED = ("pluggy", "rocksdict", "xxhash", "pyarrow", "numpy")
 KSTORE = (
     "kstore_core",
     "kstore_lmdb",

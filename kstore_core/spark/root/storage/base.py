@@ -7,14 +7,58 @@ the only kind of write is the creation of a new, complete file.
 from __future__ import annotations
 
 import errno
+import re
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-__all__ = ["DISK_FULL", "Entry", "Storage"]
+from kstore_core.errors import SpecError, StorageFullError
+
+__all__ = [
+    "DISK_FULL",
+    "Entry",
+    "Storage",
+    "is_scratch",
+    "no_space_here",
+    "path_parts",
+    "scratch_name",
+]
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+_SCRATCH = re.compile(r"(?:.*/)?\.[^/]+-[0-9a-f]{32}\.tmp")
+
+
+def scratch_name(name: str) -> str:
+    """Return a new name for a file that will be renamed to ``name`` when it is complete."""
+    return f".{name}-{uuid.uuid4().hex}.tmp"
+
+
+def is_scratch(name: str) -> bool:
+    """Return True if :func:`scratch_name` has made the last part of ``name``.
+
+    A writer that is killed leaves such a file, which no reader opens.
+    """
+    return _SCRATCH.fullmatch(name) is not None
+
+
+def path_parts(address: str, path: str) -> list[str]:
+    """Return the names in the path of an address. Raise a SpecError if one is ``.`` or ``..``."""
+    parts = [part for part in path.split("/") if part]
+    if {".", ".."} & set(parts):
+        raise SpecError(f"the path of {address!r} contains '.' or '..'; pass the path without it")
+    return parts
+
+
+def no_space_here(address: str, error: OSError) -> StorageFullError:
+    """Return the error of a full disk of this machine during a copy from ``address``."""
+    return StorageFullError(
+        f"no space left on this machine for files from {address}: {error.strerror}. Free some "
+        "space in the directory for temporary files and in the directory KSTORE_SHARD_CACHE, and "
+        "run the job again"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +88,9 @@ class Entry:
 
 
 class Storage(Protocol):
-    """A tree of files. An implementation must be frozen, and Spark's workers get pickled copies.
+    """A tree of files. Implementations must be frozen, because Spark's workers get pickled copies.
 
-    Unless the description of a method differs, it raises a ``FileNotFoundError`` for a missing
+    Unless its description says otherwise, a method raises a ``FileNotFoundError`` for a missing
     file, and a ``CorruptionError`` for a symbolic link below the root. It raises a
     ``StorageFullError`` for a full disk, and a ``StorageUnavailableError`` for a service that does
     not answer.
@@ -60,8 +104,8 @@ class Storage(Protocol):
     def path(self) -> Path | None:
         """The local directory of the root, or None on an object store."""
 
-    def names(self, directory: str) -> list[str]:
-        """Return the sorted names of the entries of a directory.
+    def names(self, directory: str, *, after: str = "") -> list[str]:
+        """Return the sorted names of the entries of a directory that are greater than ``after``.
 
         A missing directory has no entries. Raise a StateError if ``directory`` is a file.
         """

@@ -7,7 +7,6 @@ import hashlib
 import os
 import shutil
 import stat
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
@@ -20,10 +19,10 @@ from kstore_core.errors import (
     StorageFullError,
     StorageUnavailableError,
 )
-from kstore_core.spark.root.storage.base import DISK_FULL, Entry
+from kstore_core.spark.root.storage.base import DISK_FULL, Entry, scratch_name
 from kstore_core.system.directories import make_directory, sync_directory
 
-__all__ = ["LocalFiles"]
+__all__ = ["LocalFiles", "translating_os_errors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +35,11 @@ class LocalFiles:
     def name(self) -> str:
         return str(self.path)
 
-    def names(self, directory: str) -> list[str]:
+    def names(self, directory: str, *, after: str = "") -> list[str]:
         place = self._place(directory)
         try:
-            with _translating_os_errors(place):
-                return sorted(entry.name for entry in place.iterdir())
+            with translating_os_errors(place):
+                return sorted(entry.name for entry in place.iterdir() if entry.name > after)
         except FileNotFoundError:
             return []
         except NotADirectoryError:
@@ -71,24 +70,24 @@ class LocalFiles:
 
     def size(self, name: str) -> int:
         place = self._place(name)
-        with _translating_os_errors(place):
+        with translating_os_errors(place):
             return place.stat().st_size
 
     def read(self, name: str) -> bytes:
         place = self._place(name)
-        with _translating_os_errors(place), _open_regular(place) as file:
+        with translating_os_errors(place), _open_regular(place) as file:
             return file.read()
 
     def digest(self, name: str) -> tuple[int, str]:
         place = self._place(name)
-        with _translating_os_errors(place), _open_regular(place) as file:
+        with translating_os_errors(place), _open_regular(place) as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
             return file.tell(), found
 
     def put_new(self, name: str, data: bytes) -> None:
         target = self._place(name)
-        scratch = target.with_name(f".{target.name}-{uuid.uuid4().hex}.tmp")
-        with _translating_os_errors(target):
+        scratch = target.with_name(scratch_name(target.name))
+        with translating_os_errors(target):
             try:
                 make_directory(target.parent, synced=True)
             except FileExistsError:
@@ -114,7 +113,7 @@ class LocalFiles:
     def upload(self, files: Mapping[str, Path]) -> None:
         for name, source in files.items():
             target = self._place(name)
-            with _translating_os_errors(target):
+            with translating_os_errors(target):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with source.open("rb") as reader, target.open("xb") as writer:
                     shutil.copyfileobj(reader, writer, 1 << 20)
@@ -123,7 +122,7 @@ class LocalFiles:
 
     def reuse(self, old: str, new: str) -> str:
         source, target = self._place(old), self._place(new)
-        with _translating_os_errors(target):
+        with translating_os_errors(target):
             target.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.link(source, target)
@@ -144,12 +143,12 @@ class LocalFiles:
                     raise
                 except OSError:  # The target is on another file system, so copy the file.
                     pass
-            with _translating_os_errors(target):
+            with translating_os_errors(target):
                 shutil.copyfile(source, target)
 
     def settle(self, directory: str) -> None:
         place = self._place(directory)
-        with _translating_os_errors(place):
+        with translating_os_errors(place):
             for folder, _, _ in os.walk(place):
                 sync_directory(Path(folder))
             for above in place.parents:
@@ -159,13 +158,13 @@ class LocalFiles:
     def delete(self, names: Sequence[str]) -> None:
         for name in names:
             place = self._place(name, itself=False)
-            with contextlib.suppress(FileNotFoundError), _translating_os_errors(place):
+            with contextlib.suppress(FileNotFoundError), translating_os_errors(place):
                 place.unlink()
                 self._prune(place)
 
     def delete_tree(self, directory: str) -> None:
         place = self._place(directory)
-        with contextlib.suppress(FileNotFoundError), _translating_os_errors(place):
+        with contextlib.suppress(FileNotFoundError), translating_os_errors(place):
             shutil.rmtree(place)
             self._prune(place)
 
@@ -178,7 +177,7 @@ class LocalFiles:
         here = self.path
         for part in parts if itself else parts[:-1]:
             here /= part
-            with _translating_os_errors(here):
+            with translating_os_errors(here):
                 target = here.readlink() if here.is_symlink() else None
             if target is not None:
                 raise CorruptionError(
@@ -200,7 +199,7 @@ class LocalFiles:
 
 
 @contextlib.contextmanager
-def _translating_os_errors(place: Path) -> Iterator[None]:
+def translating_os_errors(place: Path) -> Iterator[None]:
     """Translate the OSErrors of a full or unusable disk into kstore errors."""
     try:
         yield

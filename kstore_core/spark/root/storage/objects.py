@@ -1,251 +1,267 @@
-"""Roots on S3 and compatible object stores, by the library s3fs.
+"""Roots on object stores, by the library obstore: S3, Google Cloud Storage, and Azure.
 
-An object is written completely or not at all, and is durable as soon as it is written. A manifest
-is put with the condition ``If-None-Match: *``, so the server refuses to overwrite an existing
-manifest. Listings are not cached, because another writer may publish a version at any time.
+An object is written completely or not at all, and is durable as soon as it is written. The request
+that writes a manifest is conditional, so the server refuses to overwrite an existing manifest.
+Listings are not cached, because another writer may publish a version at any time.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import inspect
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kstore_core.errors import (
-    EngineUnavailableError,
-    SpecError,
-    StateError,
-    StorageFullError,
-    StorageUnavailableError,
+from kstore_core.errors import SpecError, StateError, StorageUnavailableError
+from kstore_core.spark.root.storage.base import DISK_FULL, Entry, no_space_here, path_parts
+from kstore_core.spark.root.storage.forks import check_not_forked
+from kstore_core.spark.root.storage.remote import RemoteFiles
+from kstore_core.spark.root.storage.services import (
+    SERVICES,
+    Service,
+    checked_options,
+    client_of,
+    first_line,
 )
-from kstore_core.hints import install_module
-from kstore_core.spark.root.storage.base import DISK_FULL, Entry
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore as Client
 
 __all__ = ["ObjectStore"]
 
-_AT_ONCE = 8
-_PIECE_BYTES = 16 << 20
+# The limits keep the data of all requests together below 256 MiB.
+_SMALL_BYTES = 2 << 20
+_SMALL_AT_ONCE = 64
+_LARGE_AT_ONCE = 6
+_PIECE_BYTES = 5 << 20  # the size of the pieces in which a larger file is sent
+_PIECES_AT_ONCE = 4
+_READ_BYTES = 1 << 20
 _TRIES = 5
-_NOT_OPTIONS = {"self", "kwargs", "asynchronous", "loop", "session"}
-_TEXT = {"endpoint_url", "key", "secret", "token", "username", "password", "profile"}
+_NO_CONTAINER = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist")
+_DENIED = (
+    *("status code: 401", "status code: 403"),
+    # Without credentials, the client asks the machine that it runs on.
+    *("/latest/api/token", "/latest/meta-data/", "metadata.google.internal", "/metadata/identity/"),
+)
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectStore:
-    """The objects of a bucket under one prefix.
+class ObjectStore(RemoteFiles):
+    """The objects of a bucket or container under one prefix.
 
     Attributes
     ----------
     address : str
-        ``s3://bucket/prefix``, without a slash at the end.
+        The address of the prefix, such as ``s3://bucket/prefix``, without a slash at the end.
     options : mapping
-        Options of ``s3fs.S3FileSystem``. A repr does not show the options, because they may
-        contain secrets.
+        Options of obstore. A repr does not show the options, because they may contain secrets.
     """
-
-    address: str
-    options: Mapping[str, Any] = field(repr=False, compare=False, default_factory=dict)
 
     @classmethod
     def at(cls, address: str, options: Mapping[str, Any]) -> ObjectStore:
         """Return the objects at an address such as ``s3://bucket/prefix``.
 
-        Raise an EngineUnavailableError if s3fs is not installed. Raise a SpecError if an option is
-        unknown, if the value of an option is not JSON, or if the address contains no bucket.
+        Raise an EngineUnavailableError if obstore is not installed. Raise a SpecError if an option
+        is unknown or not valid, or if the address contains no bucket or container.
         """
-        unknown = sorted({*options} - _parameters())
-        if unknown:
+        scheme, _, rest = address.partition("://")
+        service = SERVICES[scheme.lower()]
+        container, _, prefix = rest.partition("/")
+        if not container:
             raise SpecError(
-                f"storage_options contains {unknown[0]!r}, which is not an option of "
-                f"s3fs.S3FileSystem; the options are: {', '.join(sorted(_parameters()))}"
+                f"the address {address!r} has no {service.container}; pass {service.example}"
             )
-        bucket, _, prefix = address.partition("://")[2].partition("/")
-        if not bucket:
-            raise SpecError(f"the address {address!r} has no bucket; pass s3://bucket/prefix")
-        parts = [part for part in prefix.split("/") if part]
-        return cls(
-            "/".join([f"s3://{bucket}", *parts]),
-            {name: _value(name, value) for name, value in options.items()},
-        )
+        scheme = "az" if scheme.lower() == "az" else service.scheme
+        parts = path_parts(address, prefix)
+        made = cls("/".join([f"{scheme}://{container}", *parts]), checked_options(service, options))
+        made._client()
+        return made
 
     @property
-    def name(self) -> str:
-        return self.address
+    def _service(self) -> Service:
+        return SERVICES[self.address.partition("://")[0]]
 
     @property
-    def path(self) -> None:
-        return None
+    def _container(self) -> str:
+        return self.address.partition("://")[2].partition("/")[0]
 
-    def names(self, directory: str) -> list[str]:
+    def names(self, directory: str, *, after: str = "") -> list[str]:
+        import obstore
+
         place = self._place(directory)
-        with contextlib.suppress(FileNotFoundError), self._translating_errors():
-            found = [entry.rstrip("/") for entry in self._files().ls(place, detail=False)]
-            if place in found:
-                raise StateError(f"s3://{place} is an object, not a directory; pass another root")
-            return sorted(entry.rpartition("/")[2] for entry in found)
-        return []
+        if after:  # The server skips the other objects, of which there may be many.
+            with self._translating_errors():
+                entries = obstore.list(self._client(), place, offset=f"{place}/{after}").collect()
+            below = (entry["path"].removeprefix(f"{place}/") for entry in entries)
+            return sorted({name.partition("/")[0] for name in below} - {after})
+        with self._translating_errors():
+            found = obstore.list_with_delimiter(self._client(), place or None)
+        start = len(place) + 1 if place else 0
+        objects = [entry["path"] for entry in found["objects"]]
+        names = sorted(name[start:].rstrip("/") for name in [*found["common_prefixes"], *objects])
+        if place and not names:
+            with contextlib.suppress(FileNotFoundError):
+                self.size(directory)
+                raise StateError(
+                    f"{self.address}/{directory}".rstrip("/")
+                    + " is an object, not a directory; pass another root"
+                )
+        return names
 
     def files(self, directory: str) -> list[Entry]:
-        with contextlib.suppress(FileNotFoundError), self._translating_errors():
-            found = self._files().find(self._place(directory), detail=True)
-            start = len(self._place("")) + 1
-            return [
-                Entry(name[start:], info["size"], int(info["LastModified"].timestamp() * 1000))
-                for name, info in found.items()
-            ]
-        return []
+        import obstore
+
+        start = len(self._place("")) + 1 if self._place("") else 0
+        with self._translating_errors():
+            found = obstore.list(self._client(), self._place(directory) or None).collect()
+        return [
+            Entry(
+                entry["path"][start:], entry["size"], int(entry["last_modified"].timestamp() * 1000)
+            )
+            for entry in found
+        ]
 
     def size(self, name: str) -> int:
+        import obstore
+
         with self._translating_errors():
-            return int(self._files().info(self._place(name))["size"])
+            return obstore.head(self._client(), self._place(name))["size"]
 
     def read(self, name: str) -> bytes:
-        with self._translating_errors():
-            return bytes(self._files().cat_file(self._place(name)))
+        import obstore
 
-    def digest(self, name: str) -> tuple[int, str]:
-        size, found = self.size(name), hashlib.sha256()
         with self._translating_errors():
-            for start in range(0, size, _PIECE_BYTES):
-                end = min(start + _PIECE_BYTES, size)
-                found.update(self._files().cat_file(self._place(name), start=start, end=end))
-        return size, found.hexdigest()
+            return bytes(obstore.get(self._client(), self._place(name)).bytes())
 
     def put_new(self, name: str, data: bytes) -> None:
+        """Write a new object; raise a FileExistsError if the object exists.
+
+        The existing object may be from an earlier try of this call whose answer was lost.
+        """
+        import obstore
+
         for again in range(_TRIES):
             try:
                 with self._translating_errors():
-                    self._files().pipe_file(self._place(name), data, mode="create")
+                    obstore.put(self._client(), self._place(name), data, mode="create")
                 return
-            except BlockingIOError:  # The server is processing another put of the same object.
-                if again == _TRIES - 1:
-                    raise StorageUnavailableError(
-                        f"{self.address}/{name} was not written: in each of {_TRIES} tries, "
-                        "another writer wrote this object at the same time; run the job again"
-                    ) from None
-                time.sleep(0.1 * 2**again)
+            except (FileExistsError, StorageUnavailableError) as error:
+                cause = str(error.__cause__)
+                lost_connection = "HTTP error" in cause and again == 0
+                if not lost_connection and "ConditionalRequestConflict" not in cause:
+                    raise
+            time.sleep(0.1 * 2**again)
+        raise StorageUnavailableError(
+            f"{self.address}/{name} was not written: in each of {_TRIES} tries, another writer "
+            "wrote this object at the same time; run the job again"
+        )
 
     def upload(self, files: Mapping[str, Path]) -> None:
+        import obstore
+
         def put(entry: tuple[str, Path]) -> None:
-            self._files().put_file(str(entry[1]), self._place(entry[0]))
+            obstore.put(
+                self._client(),
+                self._place(entry[0]),
+                entry[1],
+                chunk_size=_PIECE_BYTES,
+                max_concurrency=_PIECES_AT_ONCE,
+            )
 
-        self._all(put, files.items())
-
-    def reuse(self, old: str, new: str) -> str:
-        return old
-
-    def download(self, files: Mapping[str, Path], *, linked: bool = False) -> None:
-        def get(entry: tuple[str, Path]) -> None:
-            self._files().get_file(self._place(entry[0]), str(entry[1]))
-
-        self._all(get, files.items())
+        small = {name: path for name, path in files.items() if path.stat().st_size <= _SMALL_BYTES}
+        large = [(name, path) for name, path in files.items() if name not in small]
+        self._all(put, small.items(), large)
 
     def settle(self, directory: str) -> None:
         """Do nothing, because every object is durable as soon as it is written."""
 
     def delete(self, names: Sequence[str]) -> None:
-        def remove(name: str) -> None:
-            with contextlib.suppress(FileNotFoundError):
-                self._files().rm_file(self._place(name))
+        import obstore
 
-        self._all(remove, names)
+        def remove(some: Sequence[str]) -> None:
+            with contextlib.suppress(FileNotFoundError):
+                obstore.delete(self._client(), some)
+
+        places = [self._place(name) for name in names]
+        try:
+            with self._translating_errors():
+                obstore.delete(self._client(), places)
+        except FileNotFoundError:  # Some services refuse the whole request for a missing object.
+            self._all(remove, [[place] for place in places])
 
     def delete_tree(self, directory: str) -> None:
         self.delete([entry.name for entry in self.files(directory)])
 
     def _place(self, name: str) -> str:
-        root = self.address.removeprefix("s3://")
-        return f"{root}/{name}" if name else root
+        prefix = self.address.partition("://")[2].partition("/")[2]
+        return "/".join(part for part in (prefix, name) if part)
 
-    def _files(self) -> Any:
-        """Return the file system object of s3fs.
+    def _client(self) -> Client:
+        check_not_forked(self.address)
+        return client_of(self._service, self._container, tuple(sorted(self.options.items())))
 
-        s3fs caches one object per process and set of options, so repeated calls are cheap.
-        """
-        from s3fs import S3FileSystem
+    def _pieces(self, name: str) -> Iterator[Any]:
+        import obstore
 
-        return S3FileSystem(**self.options, use_listings_cache=False)
+        return iter(
+            obstore.get(self._client(), self._place(name)).stream(min_chunk_size=_READ_BYTES)
+        )
 
-    def _all(self, call: Callable[[Any], None], things: Iterable[Any]) -> None:
-        with self._translating_errors(), ThreadPoolExecutor(_AT_ONCE) as pool:
-            for _ in pool.map(call, things):
-                pass
+    def _all(
+        self, call: Callable[[Any], None], things: Iterable[Any], large: Iterable[Any] = ()
+    ) -> None:
+        """Call a function for all things in threads, and use fewer threads for large things."""
+        with (
+            self._translating_errors(),
+            ThreadPoolExecutor(_SMALL_AT_ONCE) as many,
+            ThreadPoolExecutor(_LARGE_AT_ONCE) as few,
+        ):
+            for done in (many.map(call, things), few.map(call, large)):
+                for _ in done:
+                    pass
 
     @contextlib.contextmanager
     def _translating_errors(self) -> Iterator[None]:
-        """Translate the errors of s3fs and botocore into those that `Storage` describes."""
-        from botocore.exceptions import BotoCoreError, ClientError
+        """Translate the errors of obstore into those that `Storage` describes."""
+        from obstore.exceptions import BaseError
 
         try:
             yield
-        except (OSError, BotoCoreError, ClientError) as error:
+        except (OSError, BaseError, ValueError) as error:
             raise self._translated(error) from error
 
     def _translated(self, error: Exception) -> Exception:
-        """Return the error that `Storage` describes for an error of s3fs or botocore."""
+        """Translate an error of obstore to the error that `Storage` promises."""
         if isinstance(error, OSError) and error.errno in DISK_FULL:
-            return StorageFullError(
-                f"no space left on this machine for files from {self.address}: {error.strerror}. "
-                "Free some space in the directory for temporary files and in the directory "
-                "KSTORE_SHARD_CACHE, and run the job again"
-            )
-        cause = error if hasattr(error, "response") else error.__cause__
-        response = getattr(cause, "response", None) or {}
-        code = str(response.get("Error", {}).get("Code", ""))
-        if code in ("PreconditionFailed", "412"):
-            return FileExistsError(str(error))
-        if code == "ConditionalRequestConflict":
-            return BlockingIOError(str(error))
-        bucket = self.address.removeprefix("s3://").partition("/")[0]
-        if code == "NoSuchBucket":
+            return no_space_here(self.address, error)
+        from obstore.exceptions import AlreadyExistsError
+
+        text = str(error)
+        service, container = self._service, f"{self._service.container} {self._container!r}"
+        if isinstance(error, AlreadyExistsError):
+            return FileExistsError(first_line(error))
+        if any(sign in text for sign in _NO_CONTAINER):
             return StateError(
-                f"{self.address}: the bucket {bucket!r} does not exist. Create the bucket, or "
-                "correct the address"
+                f"{self.address}: the {container} does not exist. Create the {service.container}, "
+                "or correct the address"
             )
         if isinstance(error, (FileNotFoundError, FileExistsError)):
             return error
-        if isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
+        if any(sign in text for sign in _DENIED):
             return StorageUnavailableError(
-                f"{self.address}: access is denied ({type(error).__name__}: {error}). Pass "
-                "storage_options={'key': ..., 'secret': ...}, or set AWS_ACCESS_KEY_ID and "
-                "AWS_SECRET_ACCESS_KEY for the driver and every worker. The key needs the "
-                f"permission to list, read, put and delete objects in the bucket {bucket!r}"
+                f"{self.address}: access is denied ({first_line(error)}). Pass "
+                f"{service.credentials} for the driver and every worker. The identity needs the "
+                f"permission to list, read, put and delete objects in the {container}"
+            )
+        if "without LOCATION" in text:
+            return StorageUnavailableError(
+                f"{self.address}: the {container} is in another region. Pass "
+                "storage_options={'region': ...}, or set AWS_REGION for the driver and every worker"
             )
         return StorageUnavailableError(
-            f"{self.address}: the object store refused or failed a request "
-            f"({type(error).__name__}: {error}). Check the network, and endpoint_url in "
-            "storage_options; then run the job again"
+            f"{self.address}: the object store refused or failed a request ({first_line(error)}). "
+            "Check the network, and the endpoint in storage_options; then run the job again"
         )
-
-
-def _value(name: str, value: Any) -> Any:
-    """Return the value of an option. A str is parsed as JSON, unless the option is a text."""
-    if not isinstance(value, str) or name in _TEXT:
-        return value
-    try:
-        return json.loads(value)
-    except ValueError:
-        raise SpecError(
-            f"the storage option {name!r} is {value!r}, not JSON such as true, 8 or "
-            '{"region_name": "x"}; pass the value as JSON'
-        ) from None
-
-
-def _parameters() -> set[str]:
-    try:
-        from s3fs import S3FileSystem
-    except ImportError as error:
-        raise EngineUnavailableError(
-            "s3:// addresses need the package s3fs, which is not installed in this Python. Install "
-            f"the package: {install_module('s3fs')}"
-        ) from error
-    signature = inspect.signature(S3FileSystem.__init__).parameters
-    # s3fs has no parameter for the profile, and passes it on to the session of botocore.
-    return {*signature, "profile"} - _NOT_OPTIONS

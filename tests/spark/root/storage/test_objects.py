@@ -7,10 +7,12 @@ import errno
 import os
 import pickle
 import socket
+import sys
 import threading
 from pathlib import Path
 from typing import Any
 
+import obstore
 import pytest
 
 from kstore_core.errors import (
@@ -26,10 +28,12 @@ from kstore_core.errors import (
 from kstore_core.spark.root.manifest import Shard
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.root.storage.objects import ObjectStore
+from kstore_core.spark.root.storage.services import client_of
 from tests.spark.root.manifests import manifest
 from tests.spark.support.object_store import Bucket
+from tests.spark.support.web import answering
 
-FAST_FAILURE = {"config_kwargs": {"retries": {"max_attempts": 0}, "connect_timeout": 1}}
+FAST_FAILURE = {"max_retries": 0}
 
 
 def test_versions_are_published_and_listed(bucket: Bucket) -> None:
@@ -82,19 +86,12 @@ def test_of_many_at_once_one_publishes(bucket: Bucket) -> None:
 def test_a_server_that_ignores_the_condition_is_refused(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = ObjectStore._files
+    put = obstore.put
 
-    class Careless:
-        def __init__(self, store: ObjectStore) -> None:
-            self.files = files(store)
+    def careless(*arguments: Any, mode: str | None = None, **others: Any) -> Any:
+        return put(*arguments, **others)
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.files, name)
-
-        def pipe_file(self, path: str, data: bytes, mode: str) -> None:
-            self.files.pipe_file(path, data)
-
-    monkeypatch.setattr(ObjectStore, "_files", lambda store: Careless(store))
+    monkeypatch.setattr(obstore, "put", careless)
     with pytest.raises(UnsupportedError, match="ignores conditional requests"):
         bucket.root().begin("job")
     assert bucket.files() == []
@@ -198,6 +195,11 @@ def test_addresses_are_made_alike(bucket: Bucket) -> None:
     assert home == bucket.root()
     with pytest.raises(SpecError, match="has no bucket"):
         Root.at("s3:///x")
+    for address in ("s3://b/a/../x", "gs://b/./x", "hdfs://h:1/..", "az://c/.."):
+        with pytest.raises(SpecError, match=r"contains '\.' or '\.\.'; pass the path without it"):
+            Root.at(address)
+    with pytest.raises(SpecError, match=r"the account of the container 'c' is not known; pass"):
+        Root.at("az://c/x")
 
 
 def test_an_object_is_no_directory(bucket: Bucket) -> None:
@@ -210,9 +212,28 @@ def test_an_object_is_no_directory(bucket: Bucket) -> None:
 
 def test_options_that_s3_does_not_have_are_named(bucket: Bucket) -> None:
     with pytest.raises(
-        SpecError, match=r"'endpoint', which is not an option of s3fs.*endpoint_url"
+        SpecError, match=r"'client_kwargs', which is not an option of s3://.*endpoint.*region"
     ):
-        Root.at(bucket.address(), {"endpoint": "x"})
+        Root.at(bucket.address(), {"client_kwargs": "x"})
+    with pytest.raises(SpecError, match=r"'region' is dict, but must be text"):
+        Root.at(bucket.address(), {"region": {}})
+    with pytest.raises(SpecError, match=r"'max_retries' is 'many', but must be"):
+        Root.at(bucket.address(), {"max_retries": "many"})
+    with pytest.raises(
+        SpecError, match=r"'max_retries' is -1, but must be an integer of 0 or more"
+    ):
+        Root.at(bucket.address(), {"max_retries": -1})
+    for endpoint in ("127.0.0.1:9000", "not an address", "http://"):
+        with pytest.raises(SpecError, match=r"'endpoint' is '.*', not an address such as https"):
+            Root.at(bucket.address(), {"endpoint": endpoint})
+    with pytest.raises(SpecError, match=r"options of the bucket 'b' are not valid: .*\"maybe\""):
+        Root.at("s3://b/x", {"allow_http": "maybe"})
+
+
+def test_names_of_options_of_other_libraries_are_known(s3_server: str, bucket: Bucket) -> None:
+    bucket.root().publish(manifest(1))
+    options = {"endpoint_url": s3_server, "key": "test", "secret": "secret-test"}
+    assert Root.at(bucket.address(), options).versions() == [1]
 
 
 def test_a_missing_bucket_is_named(bucket: Bucket) -> None:
@@ -226,8 +247,8 @@ def test_a_server_that_is_not_there_is_named(bucket: Bucket) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}"
-    home = Root.at(bucket.address(), {**bucket.options, **FAST_FAILURE, "endpoint_url": address})
-    with pytest.raises(StorageUnavailableError, match=r"Check the network, and endpoint_url"):
+    home = Root.at(bucket.address(), {**bucket.options, **FAST_FAILURE, "endpoint": address})
+    with pytest.raises(StorageUnavailableError, match=r"Check the network, and the endpoint"):
         home.versions()
 
 
@@ -236,44 +257,69 @@ def test_without_credentials_is_said_what_to_give(
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
-    home = Root.at(bucket.address(), {"endpoint_url": bucket.options["endpoint_url"]})
+    with socket.socket() as free:  # where no instance answers
+        free.bind(("127.0.0.1", 0))
+        nothing = f"http://127.0.0.1:{free.getsockname()[1]}/latest/api/token"
+    options = {"endpoint": bucket.options["endpoint"], "metadata_endpoint": nothing}
+    home = Root.at(bucket.address(), {**options, **FAST_FAILURE})
     with pytest.raises(StorageUnavailableError, match=r"access is denied .*AWS_ACCESS_KEY_ID"):
         home.versions()
 
 
-@pytest.mark.parametrize("code", ["AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"])
-def test_a_server_that_denies_is_named(code: str) -> None:
-    from botocore.exceptions import ClientError
-    from s3fs.errors import translate_boto_error
+@pytest.mark.parametrize(
+    ("status", "code"), [(403, "AccessDenied"), (403, "InvalidAccessKeyId"), (401, "Unauthorized")]
+)
+def test_a_server_that_denies_is_named(bucket: Bucket, status: int, code: str) -> None:
+    answer = f"<Error><Code>{code}</Code><Message>no</Message></Error>"
+    with answering(status, answer) as address:
+        home = Root.at(bucket.address(), {**bucket.options, "endpoint": address})
+        for ask in (home.versions, lambda: home.storage.read("x")):
+            with pytest.raises(StorageUnavailableError, match=rf"access is denied \(.*{code}"):
+                ask()
 
-    store = ObjectStore.at("s3://b/x", {})
-    response = {"Error": {"Code": code, "Message": "no"}}
-    with (
-        pytest.raises(StorageUnavailableError, match="access is denied"),
-        store._translating_errors(),
-    ):
-        raise translate_boto_error(ClientError(response, "GetObject"))
+
+def test_another_region_is_named(bucket: Bucket) -> None:
+    with answering(301, "<Error><Code>PermanentRedirect</Code></Error>") as address:
+        home = Root.at(bucket.address(), {**bucket.options, "endpoint": address})
+        with pytest.raises(StorageUnavailableError, match=r"is in another region. Pass .*region"):
+            home.versions()
+
+
+def test_an_aws_profile_has_the_credentials(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    file = tmp_path / "credentials"
+    file.write_text("[mine]\naws_access_key_id = test\naws_secret_access_key = secret-test\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    bucket.root().publish(manifest(1))
+    options = {"endpoint": bucket.options["endpoint"]}
+    assert Root.at(bucket.address(), {**options, "profile": "mine"}).versions() == [1]
+    with pytest.raises(SpecError, match=r"the AWS profile 'other' cannot be used"):
+        Root.at(bucket.address(), {**options, "profile": "other"})
+    monkeypatch.setenv("AWS_PROFILE", "mine")
+    assert Root.at(bucket.address("elsewhere"), options).versions() == []
+
+
+@pytest.mark.parametrize("options", [{}, {"timeout": "30s"}], ids=["none", "timeout"])
+def test_the_environment_has_the_endpoint(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    bucket.root().publish(manifest(1))
+    home = Root.at(bucket.address(), {"region": "us-east-1", **options})
+    variables = {"ENDPOINT": bucket.options["endpoint"], "ALLOW_HTTP": "true"}
+    variables |= {"ACCESS_KEY_ID": "test", "SECRET_ACCESS_KEY": "secret-test"}
+    for name, value in variables.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    client_of.cache_clear()
+    assert home.versions() == [1]
 
 
 def test_options_may_be_text() -> None:
     """As those of a data source are."""
-    text = {
-        "key": "0123",
-        "anon": "true",
-        "max_concurrency": "4",
-        "client_kwargs": '{"region_name": "eu-central-1"}',
-    }
-    assert ObjectStore.at("s3://b/x", text).options == {
-        "key": "0123",
-        "anon": True,
-        "max_concurrency": 4,
-        "client_kwargs": {"region_name": "eu-central-1"},
-    }
-    with pytest.raises(SpecError, match=r"'anon' is 'yes', not JSON such as true"):
-        Root.at("s3://b/x", {"anon": "yes"})
+    text = {"skip_signature": "true", "max_retries": "3", "region": "eu-central-1"}
+    assert ObjectStore.at("s3://b/x", text).options == text
 
 
 def test_a_full_disk_of_this_machine_says_so(
@@ -283,12 +329,12 @@ def test_a_full_disk_of_this_machine_says_so(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     home, shard = uploaded
-    monkeypatch.setattr(home.storage._files(), "get_file", full)
+    monkeypatch.setattr(obstore, "get", full)
     with pytest.raises(StorageFullError, match=r"no space left on this machine .*Free some space"):
         home.fetch(shard, tmp_path / "copy")
 
 
-def test_without_s3fs_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "s3fs", None)
-    with pytest.raises(EngineUnavailableError, match=r"pip install 's3fs>=2025"):
-        Root.at("s3://b/x")
+def test_without_obstore_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    with pytest.raises(EngineUnavailableError, match=r"pip install 'obstore>=0"):
+        Root.at("s3://bucket-of-nobody/x")

@@ -1,0 +1,201 @@
+"""The commits of a live shard on an object store.
+
+::
+
+    <shard>/commits/<number>.json                     a commit; the greatest number is the newest
+    <shard>/changes/<number>-<attempt>.arrow          what one commit wrote
+    <shard>/checkpoints/<number>-<attempt>/<file>     all files of the state directory
+
+A commit names a checkpoint and the changes since the checkpoint, which together are the state of
+the shard. Each commit has the number after the number of the commit that it continues. The storage
+refuses a second commit of a number, so only one of several writers can continue a commit.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kstore_core.errors import InconsistentStateError, KStoreError, StateError
+from kstore_core.spark.live.epochs import Epoch
+from kstore_core.spark.root.manifest import File, Shard
+from kstore_core.spark.root.storage.base import Entry, Storage
+
+__all__ = ["ChangeFile", "ShardCommit", "ShardCommits", "unneeded"]
+
+_FORMAT = 1
+_COMMITS = "commits"
+_NAME = re.compile(r"([0-9]{20})\.json")
+_FILE = re.compile(r"(.+)/(?:commits|changes|checkpoints)/([0-9]{20})[-.].+")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFile:
+    """A file of changes: its path in the shard, its size in bytes, and its SHA-256."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShardCommit:
+    """A commit of a live shard.
+
+    Attributes
+    ----------
+    number : int
+        The number of the commit, from 1 on.
+    epoch : Epoch
+        The epoch that the commit applied.
+    attempt : str
+        The unique id of the attempt that made the commit.
+    checkpoint : Shard, optional
+        The newest checkpoint. Its paths are relative to the root. None if there is no checkpoint.
+    changes : tuple of ChangeFile
+        The changes since the checkpoint, in the order of their commits.
+    """
+
+    number: int
+    epoch: Epoch
+    attempt: str
+    checkpoint: Shard | None = None
+    changes: tuple[ChangeFile, ...] = ()
+
+    def to_json(self) -> str:
+        """Return the content of the file of the commit."""
+        checkpoint = None
+        if self.checkpoint is not None:
+            files = [asdict(file) for file in self.checkpoint.files]
+            checkpoint = {"path": self.checkpoint.path, "files": files}
+        document = {
+            "format": _FORMAT,
+            "number": self.number,
+            "query": self.epoch.query,
+            "epoch": self.epoch.number,
+            "attempt": self.attempt,
+            "checkpoint": checkpoint,
+            "changes": [asdict(each) for each in self.changes],
+        }
+        return json.dumps(document, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> ShardCommit:
+        """Parse the content of a file.
+
+        Raises InconsistentStateError, which names the file ``where``, if it is not a commit. Raises
+        StateError if a newer kstore wrote the file.
+        """
+        try:
+            document: Mapping[str, Any] = json.loads(text)
+            if document["format"] > _FORMAT:
+                raise StateError(
+                    f"{where} has the format {document['format']}, but this kstore reads only "
+                    f"formats up to {_FORMAT}. Upgrade kstore"
+                )
+            found = document["checkpoint"]
+            checkpoint = None
+            if found is not None:
+                files = tuple(File(**file) for file in found["files"])
+                checkpoint = Shard(0, path=found["path"], files=files)
+            return cls(
+                document["number"],
+                Epoch(document["query"], document["epoch"]),
+                document["attempt"],
+                checkpoint,
+                tuple(ChangeFile(**each) for each in document["changes"]),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InconsistentStateError(
+                f"{where} is not a commit of a shard ({type(error).__name__}: {error}). Restore "
+                "the file from a copy, or pass another root and a new checkpoint"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class ShardCommits:
+    """The commits of the shard in the directory ``place`` of a storage."""
+
+    storage: Storage
+    place: str
+
+    def __str__(self) -> str:
+        return f"{self.storage.name}/{self.place}"
+
+    def numbers(self, since: int = 0) -> list[int]:
+        """Return the numbers of the commits from ``since`` on, in ascending order."""
+        after = f"{since - 1:020}.json" if since > 0 else ""
+        names = self.storage.names(f"{self.place}/{_COMMITS}", after=after)
+        return [int(match[1]) for name in names if (match := _NAME.fullmatch(name))]
+
+    def read(self, number: int) -> ShardCommit:
+        """Return a commit.
+
+        Raises FileNotFoundError if there is no such commit. The other errors are those of
+        :meth:`ShardCommit.from_json`.
+        """
+        name = self.name_of(number)
+        text = self.storage.read(name).decode(errors="replace")
+        return ShardCommit.from_json(text, f"{self.storage.name}/{name}")
+
+    def put(self, commit: ShardCommit) -> ShardCommit:
+        """Write a commit, and return the commit that now has its number.
+
+        The result differs from ``commit`` if another attempt has written that number before.
+        """
+        text = commit.to_json().encode()
+        try:
+            self.storage.put_new(self.name_of(commit.number), text)
+        except FileExistsError:
+            return self.read(commit.number)
+        except (OSError, KStoreError):  # The request may have succeeded and its answer been lost.
+            try:
+                return self.read(commit.number)
+            except FileNotFoundError:
+                pass
+            raise
+        return commit
+
+    def name_of(self, number: int) -> str:
+        """Return the name of the file of a commit in the storage."""
+        return f"{self.place}/{_COMMITS}/{number:020}.json"
+
+    def places(self, commit: ShardCommit) -> Iterator[str]:
+        """Yield the names of all files in the storage that the state of a commit needs."""
+        yield self.name_of(commit.number)
+        for change in commit.changes:
+            yield f"{self.place}/{change.path}"
+        if commit.checkpoint is not None:
+            for file in commit.checkpoint.files:
+                yield commit.checkpoint.place_of(file)
+
+
+def unneeded(storage: Storage, listed: Iterable[Entry]) -> list[Entry]:
+    """Return those files of live shards that no later commit can need.
+
+    ``listed`` contains files of the directory ``live``, which the caller has listed before. The
+    newest commit of a shard names the files that the shard needs. A file with a greater number than
+    this commit is not in the result, because the next commit may name the file.
+    """
+    of_shard: dict[str, list[tuple[int, Entry]]] = defaultdict(list)
+    for entry in listed:
+        match = _FILE.fullmatch(entry.name)
+        if match:
+            of_shard[match[1]].append((int(match[2]), entry))
+    found = []
+    for place, entries in of_shard.items():
+        commits = ShardCommits(storage, place)
+        numbers = commits.numbers()
+        if numbers:
+            newest = commits.read(numbers[-1])
+            named = {*commits.places(newest)}
+            found += [
+                entry
+                for number, entry in entries
+                if number <= newest.number and entry.name not in named
+            ]
+    return sorted(found, key=lambda entry: entry.name)
