@@ -1,1 +1,1 @@
-"""The live directory of a root, where stream_into and map_state change shards in place."""
+"""The live directory of a root, in which stream_into and map_state change shards in place."""

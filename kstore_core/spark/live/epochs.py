@@ -1,15 +1,16 @@
-"""The number of the last epoch that a shard contains, committed together with the epoch's rows.
+"""Functions that commit epochs to a shard, so that each epoch is applied exactly once.
 
-An epoch is a micro-batch of a streaming query, or a run of a batch query. After a failure Spark
-replays a micro-batch with the same rows. A shard skips an epoch that it contains already, so each
-epoch is applied once.
+An epoch is a micro-batch of a streaming query, or a run of a batch query. The commit of an epoch
+contains the epoch's rows and the epoch's number. After a failure, Spark replays a micro-batch with
+the same rows. If the number of the micro-batch shows that the shard already contains it, the task
+skips the micro-batch.
 
-The state directory stores the numbers under the metadata key `epochs`, as a JSON object that maps a
-query's id to its last epoch. If a store is one database, one atomic batch has the rows, the offsets
-and the numbers. A window or session store on RocksDB has many databases. There the newest segment
-is committed last, together with the numbers. If a commit is interrupted, the epoch is applied
-again. This is idempotent, because a row replaces the value of its key, and stream time never
-decreases.
+The metadata key `epochs` of a store contains a JSON object that maps the id of each query to the
+number of the query's last epoch. If a store is one database, the rows, the offsets and this object
+are written in one atomic batch. A window or session store on RocksDB has many databases. The commit
+of such a store writes the newest segment last, together with the object. If this commit is
+interrupted, the epoch is applied again. The result is the same, because a row replaces the value of
+its key, and stream time never decreases.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kstore_core.errors import CorruptionError, StateError
@@ -24,12 +26,23 @@ from kstore_core.errors import CorruptionError, StateError
 if TYPE_CHECKING:
     from kstore_core.state import StateDirectory
 
-__all__ = ["BATCH", "Epoch", "commit_epoch", "epoch_of_task", "last_epoch"]
+__all__ = [
+    "BATCH",
+    "EPOCHS",
+    "Epoch",
+    "commit_epoch",
+    "encode_epochs",
+    "epoch_of_task",
+    "last_epoch",
+    "parse_epochs",
+]
 
 BATCH = "batch"
-"""The query id that stands for batch runs."""
+"""The query id that all batch runs have."""
 
-_EPOCHS = "epochs"
+EPOCHS = "epochs"
+"""The metadata key of the numbers of the last epochs of all queries."""
+
 # Spark sets both properties for every task of a micro-batch, but does not document them.
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
@@ -37,9 +50,14 @@ _BATCH_ID = "streaming.sql.batchId"
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """The id and number of a micro-batch or of a batch run.
+    """The identity of a micro-batch or of a batch run.
 
-    ``query`` is the query's id from the checkpoint, or `BATCH` for a batch run.
+    Attributes
+    ----------
+    query : str
+        The id of the streaming query, which the checkpoint contains, or `BATCH` for a batch run.
+    number : int
+        The number of the micro-batch or of the batch run.
     """
 
     query: str
@@ -52,10 +70,11 @@ class Epoch:
 
 
 def epoch_of_task(run: int | None) -> Epoch:
-    """Return the micro-batch that this task belongs to, or else the batch run ``run``.
+    """Return the epoch of this Spark task.
 
-    ``run`` must be None for a stream. Raises StateError if ``run`` is None and the task belongs to
-    no micro-batch.
+    If the task belongs to a micro-batch, the epoch is the micro-batch. Otherwise the epoch is the
+    batch run with the number ``run``, which must be None for a stream. Raises StateError if ``run``
+    is None and the task belongs to no micro-batch.
     """
     from pyspark import TaskContext
 
@@ -69,17 +88,17 @@ def epoch_of_task(run: int | None) -> Epoch:
     if run is not None:
         return Epoch(BATCH, run)
     raise StateError(
-        f"this task of a stream has no micro-batch: Spark set {_QUERY_ID}={query!r} and "
-        f"{_BATCH_ID}={batch!r}, but map_state needs both values to apply each micro-batch once. "
+        f"this task of a stream belongs to no micro-batch, because Spark set {_QUERY_ID}={query!r} "
+        f"and {_BATCH_ID}={batch!r}. map_state needs both values to apply each micro-batch once. "
         "Use a trigger with micro-batches (processingTime or availableNow), or call map_state "
         "within foreachBatch"
     )
 
 
 def last_epoch(state: StateDirectory, query_id: str) -> int | None:
-    """Return the last epoch of a query that all stores of the directory contain.
+    """Return the number of the last epoch of a query that all stores of a directory contain.
 
-    Returns None if a store contains no epoch of the query. Raises CorruptionError if the stored
+    Return None if a store contains no epoch of the query. Raises CorruptionError if the stored
     numbers of epochs cannot be read.
     """
     found = [_ledger(state, store).get(query_id) for store in state.stores()]
@@ -95,12 +114,13 @@ def commit_epoch(
     *,
     notes: Mapping[str, bytes | None] | None = None,
 ) -> None:
-    """Commit the staged rows as an epoch of a query.
+    """Commit the uncommitted writes of a state directory as an epoch of a query.
 
-    ``epoch`` must be greater than all earlier epochs of the query; gaps are permitted. ``offsets``
-    has the offset of the last processed record for each source partition. ``notes`` is metadata
-    that is committed with the rows, as in `state.commit`. Raises StateError if the directory
-    contains this epoch or a later epoch, or if a store of the directory is not open.
+    ``epoch`` is the number of the epoch. It must be greater than the numbers of all earlier epochs
+    of the query, but the numbers need not be consecutive. ``offsets`` contains for each source
+    partition the offset of the last processed record. ``notes`` is metadata that is committed with
+    the rows, as in `state.commit`. Raises StateError if the directory contains this epoch or a
+    later epoch of the query, or if a store of the directory is not open.
     """
     if not isinstance(query_id, str):
         raise TypeError(f"query_id must be str, not {type(query_id).__name__}")
@@ -108,34 +128,42 @@ def commit_epoch(
         raise TypeError(f"epoch must be int, not {type(epoch).__name__}")
     if not query_id or epoch < 0:
         raise ValueError(
-            f"query_id={query_id!r}, epoch={epoch}: the id must not be empty, and the epoch must "
-            "not be negative"
+            f"query_id={query_id!r} is empty, or epoch={epoch} is negative; pass the id of the "
+            "query, and an epoch of 0 or more"
         )
     names, opened = state.stores(), state.opened
     closed = [name for name in names if name not in opened]
     if closed or not opened:
+        names_closed = ", ".join(closed)
+        missing = f"these stores are not open: {names_closed}" if closed else "no store is open"
         raise StateError(
-            f"{state.path}: {', '.join(closed) or 'no store'} "
-            f"{'is not open' if closed else 'is open'}, but the commit of an epoch needs all "
-            "stores of the directory; open each store with state.open(spec)"
+            f"an epoch cannot be committed to {state.path}, because {missing}. All stores of the "
+            "directory must be open; open each store with state.open(spec)"
         )
     contained = last_epoch(state, query_id)
     if contained is not None and contained >= epoch:
         raise StateError(
-            f"{state.path} contains epoch {contained} of the query {query_id}, so epoch {epoch} "
-            "cannot be committed. Call last_epoch before you apply rows, and skip an epoch that "
-            "the directory contains"
+            f"{state.path} already contains epoch {contained} of the query {query_id}, so epoch "
+            f"{epoch} cannot be committed. Call last_epoch before you apply rows, and skip the "
+            "epochs that the directory contains"
         )
     ledger: dict[str, int] = {}
     for store in names:
         ledger |= _ledger(state, store)
     ledger[query_id] = epoch
-    note = json.dumps(ledger, separators=(",", ":"), sort_keys=True).encode()
-    state.commit(offsets or None, notes={**(notes or {}), _EPOCHS: note})
+    state.commit(offsets or None, notes={**(notes or {}), EPOCHS: encode_epochs(ledger)})
 
 
 def _ledger(state: StateDirectory, store: str) -> dict[str, int]:
-    note = state.notes(store).get(_EPOCHS)
+    return parse_epochs(state.notes(store).get(EPOCHS), store, state.path)
+
+
+def parse_epochs(note: bytes | None, store: str, path: Path) -> dict[str, int]:
+    """Return the number of the last epoch of each query, from the note `EPOCHS` of a store.
+
+    The result is empty if ``note`` is None. ``path`` is the directory of the store, for the error.
+    Raises CorruptionError if the note cannot be read.
+    """
     if note is None:
         return {}
     try:
@@ -145,6 +173,11 @@ def _ledger(state: StateDirectory, store: str) -> dict[str, int]:
         return {str(query): epoch for query, epoch in ledger.items()}
     except (ValueError, AttributeError) as error:
         raise CorruptionError(
-            f"the metadata of the store {store!r} in {state.path} that lists the applied epochs is "
+            f"the list of applied epochs in the metadata of the store {store!r} in {path} is "
             f"damaged: {error}; restore the store from its changelog"
         ) from error
+
+
+def encode_epochs(epochs: Mapping[str, int]) -> bytes:
+    """Return the content of the note `EPOCHS`; :func:`parse_epochs` reads it."""
+    return json.dumps(dict(epochs), separators=(",", ":"), sort_keys=True).encode()

@@ -14,9 +14,10 @@ __all__ = ["StreamLock", "locked"]
 
 
 class StreamLock:
-    """The lock of a live directory, held until :meth:`release` or the end of the process.
+    """The lock of a live directory, which a stream holds while it runs.
 
-    The constructor raises StateError if another stream has the lock.
+    The constructor takes the lock. It raises StateError if another stream holds the lock. The lock
+    is released by :meth:`release` or at the end of the process.
     """
 
     def __init__(self, layout: LiveLayout) -> None:
@@ -37,18 +38,17 @@ class StreamLock:
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Release the lock; a second call does nothing."""
+        """Release the lock. A second call does nothing."""
         if self._fd is not None:
             fd, self._fd = self._fd, None
-            fcntl.flock(
-                fd, fcntl.LOCK_UN
-            )  # closing is not enough: a forked process may have a copy of fd
+            # If a forked process has a copy of fd, the close of fd does not release the lock.
+            fcntl.flock(fd, fcntl.LOCK_UN)
             os.close(fd)
 
 
 @contextmanager
 def locked(layout: LiveLayout) -> Iterator[None]:
-    """Lock a live directory during a ``with`` block."""
+    """Return a context manager that holds the lock of a live directory during a ``with`` block."""
     lock = StreamLock(layout)
     try:
         yield

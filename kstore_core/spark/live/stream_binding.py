@@ -1,17 +1,22 @@
-"""The binding of a root to one stream, stored in ``live/stream.json``.
+"""The binding of a root to one stream, which the file ``live/stream.json`` stores.
 
-Every restart of the stream must match the binding.
+Only this stream may write to the root. A restart of the stream must use the same checkpoint and the
+same properties of the shards.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 
 from kstore_core.errors import SpecError, StateError
-from kstore_core.spark.live.layout import LAYOUT_FORMAT, LiveLayout, differences, write_durably
-from kstore_core.system.directories import sync_directory
+from kstore_core.spark.live.layout import (
+    LAYOUT_FORMAT,
+    LIVE,
+    Layout,
+    differences,
+    parsed_document,
+)
 
 __all__ = ["StreamBinding", "check_not_streamed"]
 
@@ -20,35 +25,52 @@ _DOCUMENT = "stream.json"
 
 @dataclass(frozen=True, slots=True)
 class StreamBinding:
-    """The identity of the stream that owns a root, and the properties of the root's shards."""
+    """The identity of the stream that owns a root, and the properties of the root's shards.
 
-    query: str  # the query's id, which the checkpoint stores; empty while unknown
-    checkpoint: str  # the location of the checkpoint, for messages
+    Attributes
+    ----------
+    query : str
+        The id of the query, which the checkpoint contains. The text is empty if the id is not known
+        yet.
+    checkpoint : str
+        The location of the checkpoint.
+    store, shape : str
+        The name and the shape of the store.
+    engine : str
+        The name of the engine of the shards.
+    partitions : int
+        The number of shards.
+    partition_by : str
+        How the shard of a row is chosen: ``"key"`` or ``"partition"``.
+    """
+
+    query: str
+    checkpoint: str
     store: str
     shape: str
     engine: str
     partitions: int
-    partition_by: str  # "key" or "partition"
+    partition_by: str
 
     @classmethod
-    def of(cls, layout: LiveLayout) -> StreamBinding | None:
-        """Read the binding of a live directory; return None if no stream owns the directory."""
+    def of(cls, layout: Layout) -> StreamBinding | None:
+        """Read the binding of a live directory. Return None if no stream owns the directory."""
         remedy = (
-            f"Remove {layout.path} and start the stream with a new checkpoint; the stream then "
+            f"Remove {layout} and start the stream with a new checkpoint; the stream then "
             "continues from the newest version"
         )
-        document = layout.document(_DOCUMENT, {field.name for field in fields(cls)}, remedy)
+        document = parsed_document(layout, _DOCUMENT, {each.name for each in fields(cls)}, remedy)
         return None if document is None else cls(**document)
 
-    def check(self, given: StreamBinding, layout: LiveLayout) -> None:
-        """Check that ``given`` is the bound stream.
+    def check(self, given: StreamBinding, layout: Layout) -> None:
+        """Check that the stream ``given`` is the stream of this binding.
 
-        Raises StateError for another query or checkpoint, and SpecError for other properties of the
-        shards.
+        Raises StateError if the query or the checkpoint of ``given`` is another one. Raises
+        SpecError if one of its other properties, such as the number of shards, is different.
         """
-        root = layout.path.parent
+        root = _root_of(layout)
         restart = (
-            f"Or stop that stream, remove {layout.path}, and start this stream with a new "
+            f"Or stop that stream, remove {layout}, and start this stream with a new "
             "checkpoint; this stream then continues from the newest version"
         )
         if given.query and given.query != self.query:
@@ -70,30 +92,37 @@ class StreamBinding:
                 "values, or use another root"
             )
 
-    def bind(self, layout: LiveLayout) -> StreamBinding:
+    def bind(self, layout: Layout) -> StreamBinding:
         """Bind the live directory to this stream, and make the directories of the shards.
 
-        If the directory is bound already, call :meth:`check` and return the existing binding.
+        Return the binding. If the directory is already bound, check that the directory is bound to
+        this stream, and return the existing binding. The errors are those of :meth:`check`.
         """
         bound = StreamBinding.of(layout)
-        if bound is not None:
-            bound.check(self, layout)
-            return bound
-        for number in range(self.partitions):
-            layout.shard(number).mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"format": LAYOUT_FORMAT, **asdict(self)}, indent=1) + "\n"
-        write_durably(layout.path / _DOCUMENT, text)
-        sync_directory(layout.path.parent)
-        return self
+        if bound is None:
+            layout.prepare(self.partitions)
+            text = json.dumps({"format": LAYOUT_FORMAT, **asdict(self)}, indent=1) + "\n"
+            layout.create(_DOCUMENT, text)
+            bound = StreamBinding.of(layout)
+            assert bound is not None
+        bound.check(self, layout)
+        return bound
 
 
-def check_not_streamed(root: Path) -> None:
-    """Raise StateError if the root belongs to a stream, so that no other writer may publish."""
-    layout = LiveLayout.of(root)
+def _root_of(layout: Layout) -> str:
+    return str(layout).removesuffix(f"/{LIVE}")
+
+
+def check_not_streamed(layout: Layout) -> None:
+    """Raise StateError if the root belongs to a stream. Only this stream may publish versions.
+
+    ``layout`` is the live directory of the root.
+    """
     bound = StreamBinding.of(layout)
     if bound is not None:
         raise StateError(
-            f"{root} belongs to the stream of the checkpoint {bound.checkpoint}. The next version "
-            "that the stream publishes would not contain the rows of this write. Write to another "
-            f"root; or stop the stream and remove {layout.path}"
+            f"{_root_of(layout)} belongs to the stream of the checkpoint {bound.checkpoint}, so no "
+            "other job may write to it. The next version that the stream publishes would not "
+            "contain the rows of this job. Write to another root, or stop the stream and remove "
+            f"{layout}"
         )

@@ -1,1 +1,1 @@
-"""`map_state`: stateful processing of rows by key, with a store on each worker."""
+"""`map_state`: stateful processing of rows by key, with stores on the workers."""

@@ -1,17 +1,23 @@
-"""`map_state`: stateful processing of a DataFrame's rows by key, with a store on each worker."""
+"""The function `map_state`, which processes the rows of a DataFrame by key, with a store."""
 
 from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from kstore_core.checks import check_choice
 from kstore_core.engine import Durability
 from kstore_core.errors import SpecError
 from kstore_core.spark.map_state.plan import UNCOMMITTED_MAX_BYTES, check_unique, plan
-from kstore_core.spark.shards.frames import check_columns, headers_type, shard_column, spark_type
+from kstore_core.spark.remote.layout import COMPACT_EVERY
+from kstore_core.spark.shards.frames import (
+    accepted_types,
+    check_columns,
+    headers_type,
+    shard_column,
+)
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
@@ -43,66 +49,79 @@ def map_state(
     lock_timeout_s: float = 60,
     uncommitted_max_bytes: int = UNCOMMITTED_MAX_BYTES,
     partition_time: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    compact_every: int = COMPACT_EVERY,
 ) -> DataFrame:
     """Process rows by key, with a store that keeps its state from one micro-batch to the next.
 
-    For each key of a micro-batch, map_state calls ``fn(key, rows, store)`` once. The call runs on
-    the worker that opened the key's shard. ``key`` is the key, deserialised by the key serde of
-    ``spec``. ``rows`` is a :class:`~kstore_core.spark.map_state.rows.Rows`: the key's rows as named
-    tuples of the DataFrame's columns. ``store`` is the shard's store; it has all methods of a store
-    that ``state.open(spec)`` returns.
+    The store is divided into shards, and each key belongs to one shard. For each key of a
+    micro-batch, a Spark task calls ``fn(key, rows, store)`` once. ``key`` is the key, deserialised
+    by the key serde of ``spec``. ``rows`` contains the rows of the key as named tuples; see
+    :class:`~kstore_core.spark.map_state.rows.Rows`. ``store`` is the store of the key's shard. It
+    has the methods of a store that ``state.open(spec)`` returns.
 
-    ``fn`` must return None or an iterable of rows. Each row must be a tuple or a dict of the
-    columns of ``schema``. For a column of headers, ``fn`` may return :class:`~kstore_core.Headers`.
-    For a column of timestamps, ``fn`` must return aware datetimes or int milliseconds.
+    ``fn`` must return None or an iterable of rows. Each row must be a tuple with a value for each
+    column of ``schema``, or a dict of these values by the names of the columns. A value of a column
+    of headers may be a :class:`~kstore_core.Headers`. A value of a column of timestamps must be an
+    aware datetime or int milliseconds.
 
-    Each micro-batch is applied exactly once. One commit of a shard contains the writes of ``fn``,
-    the number of the micro-batch, and the output. If Spark replays the micro-batch, the task
-    returns the stored output and does not call ``fn``.
+    Each micro-batch is applied exactly once. The commit of a shard contains the writes of ``fn``,
+    the number of the micro-batch, and the rows that ``fn`` returned. If Spark replays the
+    micro-batch, the task returns the stored rows and does not call ``fn``.
 
-    For a batch DataFrame, one call of map_state is one run. If several actions evaluate the result,
-    each action returns the same output. Evaluate the result before you call map_state again with
-    the same root and store.
+    If ``df`` is a batch, each call of map_state is one run. If several Spark actions evaluate the
+    DataFrame that map_state returned, each action returns the same rows. Evaluate this DataFrame
+    before you call map_state again with the same root and the same store name.
 
     Parameters
     ----------
     df : DataFrame
         A streaming DataFrame or a batch DataFrame.
     fn : callable
-        The function that processes the rows of one key; see above.
+        The function that a task calls with the rows of each key, as described above.
     spec : StoreSpec
-        The description of the store.
-    root : path
-        A directory that the driver and all workers see under the same path. The state is in
-        ``<root>/live/<store>/``, which has one Kafka Streams task directory for each shard. The
-        state belongs to one streaming query.
+        The spec of the store.
+    root : path or address
+        The directory that contains the state, on a disk that the driver and all workers share and
+        mount at the same path. Or the address of a directory on an object store or HDFS, such as
+        ``s3://bucket/prefix``; docs/map-state.md describes the differences. The state is in
+        ``<root>/live/<store>/``, and belongs to one streaming query.
     schema : StructType or str
-        The schema of the result.
+        The schema of the rows that ``fn`` returns.
     key : str
-        The name of the key column. The column must be binary, or have the type of the key serde.
+        The name of the column of keys. The type of the column must be binary, or the type of the
+        key serde.
     partitions : int, optional
-        The number of shards. By default an existing state keeps its number, and a new state gets
-        ``spark.sql.shuffle.partitions`` shards.
+        The number of shards. If None, an existing state keeps its number of shards, and a new state
+        gets ``spark.sql.shuffle.partitions`` shards.
     partition_by : {"key", "partition"}
         How to choose a row's shard: ``"key"`` uses Kafka's murmur2 hash of the key, and
         ``"partition"`` uses the number in the row's column ``partition``.
     order_by : sequence of str
-        The columns by which the rows of a key are sorted. By default the rows have the order in
-        which Spark delivers them. Rows of one source partition are then in the order of arrival.
+        The names of the columns by which the rows of a key are sorted. If empty, the rows have the
+        order in which Spark delivers them, and rows of the same source partition are in the order
+        of their arrival.
     timestamps : {"timestamp", "millis"}
-        How ``rows`` shows timestamps: as aware datetimes, or as int milliseconds.
+        The type of the timestamps in ``rows``: aware datetimes, or int milliseconds.
     engine : str
-        The name of the storage engine.
+        The name of the storage engine of the shards.
     durability : {"process", "power", "changelog"}
         The failures that a commit survives; see :func:`kstore_core.open_state`.
     lock_timeout_s : float
-        How long a task waits for a shard that another task has locked, in seconds.
+        The longest time in seconds that a task waits for a shard that another task has locked.
     uncommitted_max_bytes : int
-        The greatest size of one micro-batch's writes to one shard, in bytes.
+        The greatest size in bytes, inclusive, of the writes of one micro-batch to one shard.
     partition_time : str, optional
-        The name of a column of headers. After each micro-batch, a shard's stream time advances to
-        the latest header ``partition-time`` of the micro-batch's rows in that shard; see
+        The name of a column of headers, which may contain the header ``partition-time``. At the end
+        of each micro-batch, a shard's stream time advances to the greatest partition time of the
+        micro-batch's rows in that shard. If None, the header has no effect. See
         :func:`with_partition_time`.
+    storage_options : mapping, optional
+        Options of an object store; see docs/spark-roots.md.
+    compact_every : int
+        On an object store, the number of files of changes after which a full checkpoint of a shard
+        may replace them. The checkpoint is uploaded when the changes are as large as the previous
+        checkpoint, and at the latest after ten times this number of files.
 
     Returns
     -------
@@ -119,9 +138,9 @@ def map_state(
         ``fn`` cannot be called with three arguments, or ``spec`` is not a StoreSpec.
     UnsupportedError
         The engine keeps its data in one process, or cannot commit a store of this shape in one
-        batch; or the root is on an object store.
+        transaction; or the object store ignores the condition that a file must be new.
     StateError
-        A stream of :func:`stream_into` writes to the root, or the state cannot be read or made.
+        A stream of :func:`stream_into` writes to the root, or the state cannot be read or created.
     """
     from kstore_core.spark.map_state.tasks import KeyedFunction
 
@@ -155,6 +174,8 @@ def map_state(
         lock_timeout_s=lock_timeout_s,
         uncommitted_max_bytes=uncommitted_max_bytes,
         partition_time=partition_time,
+        storage_options=storage_options,
+        compact_every=compact_every,
     )
 
 
@@ -163,7 +184,7 @@ def _check_function(fn: Callable[..., Any]) -> None:
         raise TypeError(f"fn must be a function, not {fn!r}")
     try:
         signature = inspect.signature(fn)
-    except (TypeError, ValueError):  # a builtin may have none
+    except (TypeError, ValueError):  # Some builtin functions have no signature.
         return
     try:
         signature.bind(None, None, None)
@@ -193,10 +214,10 @@ def _check_columns(
         if spec.shape == "key_value":
             raise SpecError(
                 f"partition_time={partition_time!r} cannot be used with the key-value store "
-                f"{spec.name!r}, because such a store has no stream time; leave partition_time out"
+                f"{spec.name!r}, because such a store has no stream time; leave out partition_time"
             )
         allowed[partition_time] = (headers_type().simpleString(),)
-    allowed[key] = ("binary", spark_type(spec.key.arrow_type).simpleString())
+    allowed[key] = accepted_types(spec.key)
     check_columns(df, allowed)
     for name in order_by:
         if "<" in kinds[name]:

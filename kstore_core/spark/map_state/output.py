@@ -1,4 +1,4 @@
-"""The rows that a user's function returns, checked and converted to one Arrow batch."""
+"""The class that collects the rows of a user's function, and converts them to an Arrow batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ __all__ = ["OutputRows"]
 
 
 class OutputRows:
-    """The rows that a user's function has returned, with the key of the call for each row."""
+    """The rows that the calls of a user's function have returned.
+
+    The object knows the key of the call that returned a row, so that an error can name this key.
+    """
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -26,7 +29,7 @@ class OutputRows:
         self._callers: list[Any] = []
 
     def add(self, caller: object, given: object) -> None:
-        """Add what the function returned for the key ``caller``.
+        """Add the result ``given`` of the function for the key ``caller``.
 
         Raises SpecError if ``given`` is neither None nor an iterable of rows of the schema.
         """
@@ -45,8 +48,8 @@ class OutputRows:
             if isinstance(row, tuple):
                 if len(row) != self._width:
                     raise SpecError(
-                        f"{self._where(len(rows))} has {len(row)} columns, but the schema has "
-                        f"{self._width}: {', '.join(self._names)}"
+                        f"{self._where(len(rows))} has {len(row)} columns, but the schema has the "
+                        f"{self._width} columns {', '.join(self._names)}"
                     )
                 rows.append(row)
             elif isinstance(row, dict):
@@ -78,14 +81,14 @@ class OutputRows:
             whole = tuple([row[name] for name in self._names])
         except KeyError as missing:
             raise SpecError(
-                f"{self._where(len(self._rows))} has no column {missing.args[0]!r}; pass None for "
-                "a null"
+                f"{self._where(len(self._rows))} has no column {missing.args[0]!r}; return None as "
+                "the value of this column for a null"
             ) from None
         if len(row) != self._width:
             unknown = next(name for name in row if name not in self._names)
             raise SpecError(
-                f"{self._where(len(self._rows))} has the unknown column {unknown!r}; the schema "
-                f"has: {', '.join(self._names)}"
+                f"{self._where(len(self._rows))} has the unknown column {unknown!r}; the columns "
+                f"of the schema are {', '.join(self._names)}"
             )
         return whole
 

@@ -1,21 +1,23 @@
-"""The plan of `map_state`, which routes each row of a DataFrame to the task of its shard."""
+"""The Spark plan of `map_state` and `with_partition_time`, which routes rows to their shards."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
-from kstore_core.checks import check_choice
+from kstore_core.checks import check_choice, check_partitions
 from kstore_core.engine import DURABILITY_LEVELS, Durability
 from kstore_core.errors import SpecError, StateError, UnsupportedError
-from kstore_core.spark.live.layout import LiveLayout
 from kstore_core.spark.live.stream_binding import StreamBinding
-from kstore_core.spark.map_state.sharding import Sharding
+from kstore_core.spark.map_state.sharding import BoundState, Sharding
+from kstore_core.spark.remote.layout import COMPACT_EVERY, check_compact_every, layout_of
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.runtime.engines import check_shared_engine
+from kstore_core.spark.runtime.server import on_server
 from kstore_core.spark.shards.frames import renamed
-from kstore_core.spark.shards.routing import check_partitions, route_to_shards
+from kstore_core.spark.shards.routing import route_to_shards
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
@@ -45,13 +47,15 @@ def plan(
     lock_timeout_s: float = 60,
     uncommitted_max_bytes: int = UNCOMMITTED_MAX_BYTES,
     partition_time: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    compact_every: int = COMPACT_EVERY,
 ) -> DataFrame:
-    """Return a DataFrame that routes rows to their shards and processes each shard's rows.
+    """Return a DataFrame that routes rows to their shards and processes the rows of each shard.
 
-    ``work`` is called with the schema of the output and returns the `Work` that processes the rows.
-    ``place`` is the name of a column, and a function that computes a row's shard from the column
-    and the number of shards. The other parameters and the exceptions are those of
-    :func:`kstore_core.spark.map_state`.
+    ``work`` is called with the schema of the output, and must return the `Work` that processes the
+    rows. ``place`` is a pair. Its first item is the name of a column, and its second item is a
+    function that computes the shard of a row from this column and the number of shards. The other
+    parameters and the exceptions are those of :func:`kstore_core.spark.map_state`.
     """
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -59,19 +63,27 @@ def plan(
     from kstore_core.spark.map_state.tasks import ShardTask
 
     _check_engine(engine, spec)
+    check_compact_every(compact_every)
     check_choice("durability", durability, DURABILITY_LEVELS)
-    directory = Root.at(root).path
-    layout = LiveLayout.of(directory, spec.name)
-    shards = _partitions(df, layout, partitions)
-    if StreamBinding.of(LiveLayout.of(directory)) is not None:
-        raise StateError(
-            f"{directory} contains the live shards of a stream of stream_into, so map_state "
-            "cannot use it; use another root"
-        )
-    sharding = Sharding(spec.name, spec.shape, spec.key.name, engine, shards, partition_by)
-    state = sharding.bind(layout)
+    spark = df.sparkSession
+    if partitions is not None:
+        check_partitions(partitions, "state")
+    by_default = int(cast("str", spark.conf.get("spark.sql.shuffle.partitions")))
+    sharding = Sharding(
+        spec.name, spec.shape, spec.key.name, engine, partitions or by_default, partition_by
+    )
+    state, shards = on_server(
+        spark,
+        _bound,
+        root,
+        sharding,
+        kept=partitions is None,
+        storage_options=storage_options,
+        compact_every=compact_every,
+    )
     given = to_arrow_schema(schema, timezone="UTC")
-    # Spark finds columns by name, and reads a dot in a name as the access to a field of a struct.
+    # Rename the columns, because Spark finds columns by name, and takes a dot in a name as the
+    # access to a field of a struct.
     rows = df.toDF(*_numbered(len(df.columns)))
     columns = _numbered(len(given))
     name, shard_of = place
@@ -84,7 +96,7 @@ def plan(
         schema=given,
         columns=columns,
         work=work(given),
-        batch_run=None if df.isStreaming else state.begin_run(),
+        batch_run=None if df.isStreaming else on_server(spark, state.begin_run),
         durability=durability,
         lock_timeout_s=lock_timeout_s,
         uncommitted_max_bytes=uncommitted_max_bytes,
@@ -110,18 +122,33 @@ def _check_engine(engine: str, spec: StoreSpec) -> None:
     if engine_class(engine).capabilities.children and spec.shape in ("window", "session"):
         raise UnsupportedError(
             f"the engine {engine!r} stores the segments of the {spec.shape} store {spec.name!r} in "
-            "separate databases, so it cannot commit a micro-batch in one batch. A replay after a "
-            "crash could apply the micro-batch twice. Use engine='lmdb'"
+            "separate databases, so it cannot commit a micro-batch in one transaction. A replay "
+            "after a crash could apply the micro-batch twice. Use engine='lmdb'"
         )
 
 
-def _partitions(df: DataFrame, layout: LiveLayout, partitions: int | None) -> int:
-    if partitions is not None:
-        return check_partitions(partitions, "state")
-    bound = Sharding.of(layout)
-    if bound is not None:
-        return bound[1].partitions
-    return int(cast("str", df.sparkSession.conf.get("spark.sql.shuffle.partitions")))
+def _bound(
+    root: str | os.PathLike[str],
+    given: Sharding,
+    *,
+    kept: bool,
+    storage_options: Mapping[str, Any] | None,
+    compact_every: int,
+) -> tuple[BoundState[Any], int]:
+    """Create or check the state with the properties ``given``, and return its number of shards.
+
+    If ``kept`` is true, an existing state keeps its number of shards.
+    """
+    storage = Root.at(root, storage_options).storage
+    layout = layout_of(storage, given.store, compact_every)
+    bound = Sharding.of(layout) if kept else None
+    if StreamBinding.of(layout_of(storage)) is not None:
+        raise StateError(
+            f"the root {storage.name} belongs to a stream of stream_into, so it cannot contain the "
+            "state of another query; pass another root"
+        )
+    shards = given.partitions if bound is None else bound[1].partitions
+    return replace(given, partitions=shards).bind(layout), shards
 
 
 def _numbered(count: int) -> tuple[str, ...]:

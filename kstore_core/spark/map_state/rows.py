@@ -1,7 +1,7 @@
-"""The rows that a shard gets in one micro-batch, grouped by key for a user's function.
+"""The rows of a shard in one micro-batch, which are grouped by key for a user's function.
 
-A column is decoded for all keys at once, when it is first used. The rows of a key are adjacent, so
-the key's values are a slice of the decoded column.
+The first read of a value decodes the whole column, for all keys at once. The rows of a key are
+adjacent, so the values of a key are a slice of the decoded column.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ Times = Literal["timestamp", "millis"]
 
 
 class Rows(Sequence[Any]):
-    """The rows of one key, in order. Each row is a named tuple of the DataFrame's columns.
+    """The sequence of the rows of one key, as named tuples of the DataFrame's columns.
 
-    The values of a column of headers are :class:`~kstore_core.Headers`. The values of a column of
-    timestamps are aware datetimes, or int milliseconds with ``timestamps="millis"``. Structs are
-    dicts. A column is decoded when it is first used. If you need only a few columns, :meth:`column`
-    is faster than iterating over the rows.
+    If `map_state` was called with ``order_by``, the rows are sorted by these columns. The values of
+    a column of headers are :class:`~kstore_core.Headers`. The values of a column of timestamps are
+    aware datetimes, or int milliseconds if `map_state` was called with ``timestamps="millis"``.
+    Structs are dicts. An iteration over the rows decodes all columns. If you need only a few
+    columns, it is faster to call :meth:`column`, which decodes only one column.
     """
 
     __slots__ = ("_all", "_end", "_start")
@@ -65,7 +66,10 @@ class Rows(Sequence[Any]):
         )
 
     def column(self, name: str) -> list[Any]:
-        """Return the values of one column in these rows. Raises KeyError for an unknown column."""
+        """Return the values of the column ``name``, with one value for each row.
+
+        Raises KeyError for an unknown column.
+        """
         return self._all.column(name)[self._start : self._end]
 
     def to_arrow(self) -> pa.Table:
@@ -74,9 +78,11 @@ class Rows(Sequence[Any]):
 
 
 class Groups:
-    """The rows of a table, grouped by serialised key, in the order in which keys first appear.
+    """The rows of a table, grouped by key. An iteration yields each serialised key and its `Rows`.
 
-    The rows of a key are sorted by the columns ``order_by``, with nulls last. The sort is stable.
+    ``keys`` contains the serialised key of each row. An iteration yields the keys in the order of
+    their first rows. The rows of a key are sorted by the columns ``order_by``, with nulls last. The
+    sort is stable.
     """
 
     def __init__(
@@ -104,7 +110,7 @@ class Groups:
 
 
 class _Decoded:
-    """A table, and its columns as Python lists. A column is decoded when it is first used."""
+    """A table that decodes each column to a Python list when the column is first used."""
 
     def __init__(self, table: pa.Table, timestamps: Times) -> None:
         self.table = table
@@ -133,12 +139,18 @@ class _Decoded:
 
 
 def _row_type(names: list[str]) -> Any:
-    """Make a named tuple class. A name that is not an identifier becomes a position like ``_3``."""
+    """Make the class of the named tuples.
+
+    A column whose name is not a Python identifier gets the name of its position, such as ``_3``.
+    """
     return namedtuple("Row", names, rename=True)  # noqa: PYI024
 
 
 def _are_headers(kind: pa.DataType) -> bool:
-    """Return True if the type is that of a column of headers, whether nullable or not."""
+    """Return True if an Arrow type is the type of a column of headers.
+
+    It does not matter which fields of the type are nullable.
+    """
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
         return False
     element = kind.value_type
@@ -151,7 +163,10 @@ def _are_headers(kind: pa.DataType) -> bool:
 
 
 def _headers(column: pa.Array) -> list[Any]:
-    """Return Headers objects, which decode themselves on first use; a null gives empty Headers."""
+    """Convert a column of headers to Headers objects. A null gives empty Headers.
+
+    A Headers object decodes its bytes when it is first used.
+    """
     empty = pa.array([b""] * len(column), pa.binary())
     raw = encode_column(empty, headers=column, layout="aggregation_with_headers")
     found: list[Any] = []

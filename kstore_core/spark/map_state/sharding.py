@@ -1,121 +1,163 @@
-"""The files by which `map_state` marks a live directory: its properties, and the owning query."""
+"""The files of a live directory with the state's properties, its owner and its last run."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
 import uuid
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, fields
+from typing import Generic, TypeVar
 
 from kstore_core.errors import SpecError, StateError
-from kstore_core.spark.live.layout import LAYOUT_FORMAT, LiveLayout, differences, write_durably
+from kstore_core.spark.live.layout import (
+    LAYOUT_FORMAT,
+    NEWEST_FORMAT,
+    Layout,
+    differences,
+    parsed_document,
+)
+from kstore_core.spark.live.shard import LiveShard
 
-__all__ = ["BoundState", "Sharding"]
+__all__ = ["DOCUMENT", "PARTITION_TIMES", "BoundState", "Sharding"]
 
-_DOCUMENT = "map_state.json"
+DOCUMENT = "map_state.json"
+"""The name of the file with the properties of a state."""
+
+PARTITION_TIMES = "partition-time"
+"""The name of the store of `with_partition_time`, which has a row for each partition of a topic."""
+
 _QUERY = "query"
 _RUN = re.compile(r"run-([0-9]{1,19})")
+
+AnyLayout = TypeVar("AnyLayout", bound=Layout)
 
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """The properties of a state, which must be equal in every run."""
+    """The properties of a state of `map_state`, which must be equal in every run.
+
+    Attributes
+    ----------
+    store, shape : str
+        The name and the shape of the store.
+    key : str
+        The name of the key serde.
+    engine : str
+        The name of the engine of the shards.
+    partitions : int
+        The number of shards.
+    partition_by : str
+        How the shard of a row is chosen: ``"key"`` or ``"partition"``.
+    folder : str
+        The folder of the shards in the directory of the state, or an empty text if they are in the
+        directory itself. A rescale makes a new folder.
+    """
 
     store: str
     shape: str
-    key: str  # the name of the key serde
+    key: str
     engine: str
     partitions: int
-    partition_by: str  # "key" or "partition"
+    partition_by: str
+    folder: str = ""
 
     @classmethod
-    def of(cls, layout: LiveLayout) -> tuple[str, Sharding] | None:
-        """Read the id and the properties of a state; return None before the first :meth:`bind`."""
-        names = {"id", *(field.name for field in fields(cls))}
+    def of(cls, layout: Layout) -> tuple[str, Sharding] | None:
+        """Read the id and the properties of a state. Return None if the state does not exist."""
+        names = {"id", *(field.name for field in fields(cls))} - {"folder"}
         remedy = "Restore the file from a copy, or pass another root"
-        document = layout.document(_DOCUMENT, names, remedy)
+        document = parsed_document(layout, DOCUMENT, names, remedy, {"folder": ""})
         return None if document is None else (str(document.pop("id")), cls(**document))
 
-    def bind(self, layout: LiveLayout) -> BoundState:
-        """Create the state with these properties, or check those of an existing state.
+    def bind(self, layout: AnyLayout) -> BoundState[AnyLayout]:
+        """Create a state with these properties, or check that an existing state has them.
 
-        Only the driver calls it. Raises SpecError if the existing state has other properties, and
-        StateError if the directory is damaged or cannot be made.
+        Only the driver may call this method. Raises SpecError if the existing state has other
+        properties, and StateError if the directory is damaged or cannot be created.
         """
         if Sharding.of(layout) is None:
-            try:
-                layout.path.mkdir(parents=True, exist_ok=True)
-                document = {"format": LAYOUT_FORMAT, "id": uuid.uuid4().hex, **asdict(self)}
-                with contextlib.suppress(FileExistsError):
-                    text = json.dumps(document, indent=1) + "\n"
-                    write_durably(layout.path / _DOCUMENT, text, os.link)
-            except OSError as error:
-                raise StateError(
-                    f"{layout.path} cannot be made or written: {error.strerror or error}. Fix "
-                    "the permissions of this directory, or pass another root"
-                ) from error
+            layout.prepare(0)
+            layout.create(DOCUMENT, self.to_json())
         bound = Sharding.of(layout)
         assert bound is not None
-        different = differences(asdict(bound[1]), asdict(self))
+        stored = asdict(bound[1])
+        different = differences(stored, {**asdict(self), "folder": stored["folder"]})
         if different:
             raise SpecError(
-                f"{layout.path} has a state with other properties: {different}. Pass the stored "
+                f"{layout} has a state with other properties: {different}. Pass the stored "
                 "values, or use another root"
             )
-        return BoundState(layout, bound[0])
+        return BoundState(layout, bound[0], bound[1].folder)
+
+    def to_json(self) -> str:
+        """Return the content of the file of a state with these properties and a new id."""
+        document = {"format": LAYOUT_FORMAT, "id": uuid.uuid4().hex, **asdict(self)}
+        if self.folder:
+            document["format"] = NEWEST_FORMAT
+        else:
+            del document["folder"]
+        return json.dumps(document, indent=1) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
-class BoundState:
-    """The live directory of a state, and the state's unique id. Workers receive a pickled copy."""
+class BoundState(Generic[AnyLayout]):
+    """The live directory and the unique id of a state that exists.
 
-    layout: LiveLayout
+    Each worker receives a pickled copy of this object. ``folder`` is that of :class:`Sharding`.
+    """
+
+    layout: AnyLayout
     id: str
+    folder: str = ""
+
+    def checkout(
+        self, shard: int, engine: str, timeout_s: float
+    ) -> AbstractContextManager[LiveShard]:
+        """Return a context manager of a shard, as :meth:`Layout.checkout` does."""
+        return self.layout.checkout(self.id, self.folder, shard, engine, timeout_s)
 
     def check_seen(self) -> None:
-        """Raise StateError if this worker does not see the driver's directory. Tasks call it."""
+        """Raise StateError if this machine and the driver see different states at the path.
+
+        Each task calls this method before it opens its shard. On a disk, the task calls it again
+        while it has the shard locked, because a rescale replaces the state while it has all shards
+        locked.
+        """
         bound = Sharding.of(self.layout)
         if bound is None or bound[0] != self.id:
             raise StateError(
-                f"{self.layout.path} is not the directory that the driver made: this worker sees "
-                f"{'no state' if bound is None else 'another state'} at this path. map_state "
-                "writes shards in place, so all machines must share the file system of the root"
+                f"{self.layout} is not the driver's directory, because this worker sees "
+                f"{'no state' if bound is None else 'another state'} at this path. "
+                f"{self.layout.unseen}"
             )
 
     def claim(self, query: str) -> None:
-        """Make a streaming query the owner of the state; tasks call it.
+        """Make a streaming query the owner of the state, unless the state already has an owner.
 
-        Raises StateError if another query owns the state.
+        Each task of a stream calls this method. Raises StateError if another query owns the state.
         """
-        place = self.layout.path / _QUERY
-        with contextlib.suppress(FileExistsError):
-            if not place.exists():
-                write_durably(place, query, os.link)
-        owner = place.read_text()
+        owner = self.layout.read(_QUERY)
+        if owner is None:
+            self.layout.create(_QUERY, query)
+            owner = self.layout.read(_QUERY)
         if owner != query:
             raise StateError(
-                f"{self.layout.path} is the state of the streaming query {owner}, not of "
-                f"{query}. A checkpoint contains the batches of one query only. Continue from the "
-                f"checkpoint of {owner}, or pass another root. If the query {owner} never runs "
-                f"again, you may remove {place} to give the state to another query"
+                f"the state {self.layout} belongs to the streaming query {owner}, so the "
+                f"query {query} cannot use it. Start the query with the checkpoint of {owner}, or "
+                f"pass another root. If the query {owner} never runs again, you may remove "
+                f"{self.layout}/{_QUERY} to give the state to another query"
             )
 
     def begin_run(self) -> int:
-        """Return the number of a new batch run, which is greater than all earlier numbers.
+        """Store and return the number of a new batch run, greater than all earlier numbers.
 
-        Only the driver calls it.
+        Only the driver may call this method.
         """
-        path = self.layout.path
         while True:
-            names = [entry.name for entry in path.iterdir()]
+            names = self.layout.names()
             runs = [int(match[1]) for name in names if (match := _RUN.fullmatch(name))]
             number = max(runs, default=0) + 1
-            try:
-                (path / f"run-{number}").touch(exist_ok=False)
-            except FileExistsError:
-                continue
-            for older in runs:
-                (path / f"run-{older}").unlink(missing_ok=True)
-            return number
+            if self.layout.create(f"run-{number}", ""):
+                self.layout.remove(f"run-{older}" for older in runs)
+                return number

@@ -1,13 +1,15 @@
-"""Tasks of `map_state`: a task applies one epoch to one shard, and commits it in one batch.
+"""The tasks of `map_state`, each of which applies one epoch to one shard.
 
-A task closes the state of its shard at the end. It must do so because an open state has the
-writer's lock, and Spark may run the shard's next epoch in another process. A task commits before it
-returns rows to Spark, so a retried task returns the same rows.
+A task commits all writes of the epoch in one transaction. The task commits before it returns rows
+to Spark, so that a retry of the task returns the same rows. At its end the task closes the shard's
+state, which releases the writer's lock. Spark may process the shard's next epoch in another
+process.
 """
 
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -19,10 +21,16 @@ from kstore_core.engine import Durability
 from kstore_core.errors import EngineLockedError, SpecError, StateError, UncommittedLimitError
 from kstore_core.spark.columns.partition_headers import latest_partition_time
 from kstore_core.spark.live.epochs import BATCH, Epoch, commit_epoch, epoch_of_task, last_epoch
+from kstore_core.spark.live.shard import LiveShard
 from kstore_core.spark.map_state.output import OutputRows
-from kstore_core.spark.map_state.replay import OUTPUT_NOTE, decode_output, encode_output
+from kstore_core.spark.map_state.replay import (
+    OUTPUT_NOTE,
+    RESCALED_NOTE,
+    decode_output,
+    encode_output,
+)
 from kstore_core.spark.map_state.rows import Groups, Rows, Times
-from kstore_core.spark.map_state.sharding import BoundState
+from kstore_core.spark.map_state.sharding import DOCUMENT, BoundState
 from kstore_core.spark.runtime.engines import engine_on_worker, this_worker
 from kstore_core.spark.shards.routing import split_shard
 from kstore_core.spec import StoreSpec
@@ -31,33 +39,56 @@ __all__ = ["KeyedFunction", "ShardTask", "Work"]
 
 
 class Work(Protocol):
-    """The interface of the code that processes the rows of one shard and epoch."""
+    """The interface of a function that processes the rows of one epoch in one shard."""
 
     @property
     def name(self) -> str:
-        """The name of the work, for messages and for the check of a replayed output."""
+        """The name of the work. A replay is refused if the name differs from the stored name."""
 
     def __call__(self, store: Any, rows: pa.Table) -> pa.RecordBatch:
-        """Process ``rows`` with ``store``, and return the output. The caller commits the writes."""
+        """Process the rows of a shard with the shard's store, and return the output.
+
+        The method must not commit its writes to ``store``, because the caller commits them.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class ShardTask:
-    """The arguments of `map_state` that each task receives; ``mapInArrow`` calls :meth:`run`."""
+    """The arguments of `map_state` that each task receives. Spark calls :meth:`run` in each task.
 
-    state: BoundState
+    Attributes
+    ----------
+    state : BoundState
+        The state that contains the shards.
+    partitions : int
+        The number of shards.
+    names : tuple of str
+        The names of the DataFrame's columns, without the column of the shard.
+    schema : Schema
+        The schema of the output.
+    columns : tuple of str
+        The names of the output's columns in Spark, which replace the names in ``schema``.
+    work : Work
+        The function that processes the rows of a shard.
+    batch_run : int, optional
+        The number of the batch run, or None for a stream.
+    spec, engine, durability, lock_timeout_s, uncommitted_max_bytes, partition_time
+        The arguments of `map_state`.
+    """
+
+    state: BoundState[Any]
     spec: StoreSpec
     engine: str
     partitions: int
-    names: tuple[str, ...]  # of the DataFrame's columns, without the shard
-    schema: pa.Schema  # of the output
-    columns: tuple[str, ...]  # the output's names in Spark
+    names: tuple[str, ...]
+    schema: pa.Schema
+    columns: tuple[str, ...]
     work: Work
-    batch_run: int | None  # its number; None for a stream
+    batch_run: int | None
     durability: Durability
     lock_timeout_s: float
     uncommitted_max_bytes: int
-    partition_time: str | None = None  # the column of headers that advances stream time
+    partition_time: str | None = None
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process the rows of one shard, and yield the output."""
@@ -70,53 +101,69 @@ class ShardTask:
         yield pa.RecordBatch.from_arrays(output.columns, names=list(self.columns))
 
     def apply(self, shard: int, epoch: Epoch, rows: pa.Table) -> pa.RecordBatch:
-        """Apply an epoch to a shard, commit it, and return the output.
+        """Apply an epoch to a shard, commit its writes, and return its output.
 
-        If the shard contains the epoch already, return the stored output. Raises StateError if the
-        shard belongs to another query or contains a later epoch, EngineLockedError if another task
-        has locked the shard, and UncommittedLimitError if the epoch writes too many bytes.
+        If the shard already contains the epoch, return the stored output instead. Raises StateError
+        if the state belongs to another query or the shard contains a later epoch. Raises
+        EngineLockedError if another task has locked the shard. Raises UncommittedLimitError if the
+        epoch writes more than ``uncommitted_max_bytes`` bytes.
         """
-        from kstore_core import open_state
-
         self.state.check_seen()
         if epoch.query != BATCH:
             self.state.claim(epoch.query)
         engine_on_worker(self.engine)
-        where = self.state.layout.shard(shard)
         try:
-            state = open_state(
-                where,
-                engine=self.engine,
-                durability=self.durability,
-                transactional=True,  # without it, rows could be committed before the epoch
-                uncommitted_max_bytes=self.uncommitted_max_bytes,
-                lock_timeout_s=self.lock_timeout_s,
-            )
+            while True:
+                with self.state.checkout(shard, self.engine, self.lock_timeout_s) as live:
+                    output = self._applied(live, shard, epoch, rows)
+                    if live.commit(epoch):
+                        return output
+                # Another attempt was faster. Its output, which the state now contains, counts.
         except EngineLockedError as error:
             error.add_note(
-                f"{epoch} of shard {shard}, on {this_worker()}, waited {self.lock_timeout_s} s. A "
-                "task that Spark has abandoned may still run; pass a greater lock_timeout_s"
+                f"the task of {epoch} for shard {shard} on {this_worker()} waited "
+                f"{self.lock_timeout_s} s for the lock. A task that Spark has abandoned may still "
+                "run; pass a greater lock_timeout_s"
             )
             raise
+
+    def _applied(self, live: LiveShard, shard: int, epoch: Epoch, rows: pa.Table) -> pa.RecordBatch:
+        """Apply an epoch to the state directory of a shard, and commit and close the directory."""
+        from kstore_core import open_state
+
+        state = open_state(
+            live.path,
+            engine=live.engine,
+            durability=self.durability,
+            transactional=True,  # Otherwise rows could be committed without their epoch.
+            uncommitted_max_bytes=self.uncommitted_max_bytes,
+            lock_timeout_s=self.lock_timeout_s,
+        )
         try:
+            if live.is_shared:
+                self.state.check_seen()
             store = state.open(self.spec)
             last = last_epoch(state, epoch.query)
             if last is not None and last >= epoch.number:
                 if last > epoch.number:
-                    raise _contains_later(str(where), epoch, last)
-                note = state.notes(self.spec.name).get(OUTPUT_NOTE)
-                return decode_output(epoch, note, self.schema, self.work.name, str(where))
+                    raise _contains_later(live.where, epoch, last)
+                notes = state.notes(self.spec.name)
+                note = notes.get(OUTPUT_NOTE)
+                if note is None and RESCALED_NOTE in notes:
+                    raise self._rescaled(shard, epoch)
+                return decode_output(epoch, note, self.schema, self.work.name, live.where)
             clock = store.parts.clock
             if clock is not None:
-                # Rows are sorted by key, so lateness must not depend on their order.
+                # The rows are processed in the order of their keys, and not of their arrival. So
+                # fix the horizon; otherwise this order would decide which rows are late.
                 clock.hold()
             output = self.work(store, rows)
             if self.partition_time is not None:
                 latest = latest_partition_time(rows[self.partition_time])
                 if latest is not None:
                     state.advance(latest)
-            notes = {OUTPUT_NOTE: encode_output(epoch, output, self.work.name)}
-            commit_epoch(state, epoch.query, epoch.number, notes=notes)
+            output_note = {OUTPUT_NOTE: encode_output(epoch, output, self.work.name)}
+            commit_epoch(state, epoch.query, epoch.number, notes=output_note)
         except UncommittedLimitError as error:
             error.add_note(
                 f"{epoch} writes more than {self.uncommitted_max_bytes} bytes to shard {shard}; "
@@ -125,11 +172,26 @@ class ShardTask:
             )
             raise
         except Exception as error:
-            error.add_note(f"map_state, shard {shard} ({where}), {epoch}: nothing was committed")
+            error.add_note(
+                f"this error occurred when map_state applied {epoch} to shard {shard} "
+                f"({live.where}). Nothing was committed"
+            )
             raise
         finally:
             state.close()
         return output
+
+    def _rescaled(self, shard: int, epoch: Epoch) -> StateError:
+        path = self.state.layout.path
+        before, document = path / self.state.folder / DOCUMENT, path / DOCUMENT
+        return StateError(
+            f"shard {shard} of {path} was rescaled before {epoch} had ended, and Spark now runs "
+            f"{epoch} again. The output that the shard must return was not moved. To end the "
+            "micro-batch, go back to the earlier shards with: "
+            f"cp {shlex.quote(str(before))} {shlex.quote(str(document))}. Run the query with the "
+            "earlier number of partitions until the micro-batch has ended, stop the query, and "
+            "call kstore_core.spark.rescale again"
+        )
 
     def _shard(self, column: pa.ChunkedArray) -> int:
         if column.null_count:
@@ -141,8 +203,8 @@ class ShardTask:
         if not 0 <= least <= most < self.partitions:
             raise SpecError(
                 f"the rows have the partitions {least} to {most}, but the state has only the "
-                f"shards 0 to {self.partitions - 1}; pass partitions={max(most + 1, 1)} for a new "
-                "root, or partition_by='key'"
+                f"shards 0 to {self.partitions - 1}; pass partitions={max(most + 1, 1)} and a new "
+                "root, or pass partition_by='key'"
             )
         if least != most:
             raise StateError(
@@ -154,7 +216,11 @@ class ShardTask:
 
 @dataclass(frozen=True, slots=True)
 class KeyedFunction:
-    """The work that calls a user's function for each key; it has the arguments of `map_state`."""
+    """The work of `map_state`, which calls the user's function for each key.
+
+    ``function`` is the argument ``fn`` of `map_state`. ``schema`` is the schema of the output. The
+    other attributes are arguments of `map_state`.
+    """
 
     function: Callable[[Any, Rows, Any], Any]
     spec: StoreSpec
@@ -165,17 +231,20 @@ class KeyedFunction:
 
     @property
     def name(self) -> str:
-        """The qualified name of the function or of its class. It is equal in every process."""
+        """The qualified name of the function, or of its class if the function has no name.
+
+        The name is the same in every process.
+        """
         function = self.function
         while isinstance(function, functools.partial):
             function = function.func
         return getattr(function, "__qualname__", None) or type(function).__qualname__
 
     def __call__(self, store: Any, rows: pa.Table) -> pa.RecordBatch:
-        """Call the function for each key, and return the rows that it returned.
+        """Call the function for each key, and return the rows that the calls returned.
 
-        An exception of the function gets a note with the key. Raises SpecError if a row has a null
-        key, or if the output does not fit the schema.
+        If the function raises an exception, a note with the key is added to the exception. Raises
+        SpecError if a row has a null key, or if the output does not fit the schema.
         """
         from kstore_core.codec import Headers
         from kstore_core.spark.columns.arrow import combined, serialized
@@ -194,23 +263,27 @@ class KeyedFunction:
             try:
                 output.add(key, function(key, of_key, store))
             except Exception as error:
-                error.add_note(f"{self.name} was called with the key {key!r}, {of_key!r}")
+                error.add_note(
+                    f"this error occurred when {self.name} was called with the key {key!r}, "
+                    f"{of_key!r}"
+                )
                 raise
         try:
             return output.batch()
         except SpecError as error:
-            error.add_note(f"{self.name} returned these rows")
+            error.add_note(f"the function {self.name} returned this output")
             raise
 
 
 def _contains_later(where: str, epoch: Epoch, last: int) -> StateError:
     if epoch.query == BATCH:
         return StateError(
-            f"{where} contains batch run {last}, but {epoch} was planned before that run. Call "
-            "map_state again, and evaluate the result before the next call on the same root"
+            f"{where} already contains batch run {last}, so {epoch}, which was planned earlier, "
+            "cannot be applied. Call map_state again, and evaluate the result before the next call "
+            "on the same root"
         )
     return StateError(
-        f"{where} contains epoch {last} of the query {epoch.query}, but Spark runs epoch "
+        f"{where} already contains epoch {last} of the query {epoch.query}, but Spark runs epoch "
         f"{epoch.number}, so the checkpoint is older than the state. Restore the checkpoint and "
         "the state from copies of the same time, or pass another root and a new checkpoint"
     )

@@ -1,8 +1,11 @@
-"""The conversion of Python values to Arrow columns, by stricter rules than those of Arrow.
+"""Functions that convert Python values to Arrow columns, by stricter rules than those of Arrow.
 
-Arrow truncates 1.5 to 1, and a time to its day. It reads a number as microseconds, and a naive time
-as UTC. This module refuses such values. It first checks the set of the types in a column, and
-checks single values only to find the wrong value for an error.
+Arrow itself converts 1.5 to 1 in a column of integers, and a datetime to its day in a column of
+dates. In a column of timestamps, Arrow takes a number as microseconds, and a naive datetime as UTC.
+The functions of this module refuse 1.5 as an integer, a datetime as a date, and a naive datetime as
+a timestamp. They take a number as milliseconds. To be fast, a function checks only the set of types
+in a column. If a type is wrong, the function looks for the first wrong value, to name the value in
+the error.
 """
 
 from __future__ import annotations
@@ -36,7 +39,15 @@ _MILLISECOND = 1000  # in microseconds
 class ConversionError(Exception):
     """A value does not fit its column.
 
-    It has the value's index in the column, the path within a nested value, and the reason.
+    Attributes
+    ----------
+    index : int
+        The index of the value in the column.
+    path : str
+        The path from the value to the nested value that is wrong, such as ``[2].name``. The path is
+        empty if the value itself is wrong.
+    reason : str
+        What is wrong with the value.
     """
 
     def __init__(self, index: int, path: str, reason: str) -> None:
@@ -47,10 +58,11 @@ class ConversionError(Exception):
 def column_of(
     values: Sequence[Any], field: pa.Field, absent: Sequence[bool] | None = None
 ) -> pa.Array:
-    """Convert values to an Arrow array.
+    """Convert values to an Arrow array of the type of ``field``.
 
-    ``absent`` is given for the field of a struct. It is True at each index where the struct itself
-    is null, so that a null is allowed there. Raises ConversionError if a value does not fit.
+    ``absent`` is for the fields of structs, and is True where the struct itself is null. At such an
+    index, a null is allowed even if the field is not nullable. Raises ConversionError if a value
+    does not fit.
     """
     types = set(map(type, values))
     if any(issubclass(kind, np.generic) for kind in types):
@@ -77,7 +89,10 @@ def column_of(
 
 
 def _made(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Convert values by Arrow's rules. The error names the first value that Arrow refuses."""
+    """Convert values by Arrow's rules.
+
+    Raises ConversionError, which names the first value that Arrow refuses.
+    """
     try:
         made = pa.array(values, kind)
     except _REFUSALS as error:
@@ -116,7 +131,7 @@ def _instants(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         if type(value) is int:
             micros[index] = value * _MILLISECOND
         elif value is not None and value.utcoffset() is None:
-            reason = f"{value!r} is naive, so its instant is unknown; add a tzinfo"
+            reason = f"{value!r} has no tzinfo, so its time in UTC is unknown; add a tzinfo"
             raise ConversionError(index, "", reason)
     return _made(micros, kind)
 
@@ -174,12 +189,13 @@ def _structs(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         elif isinstance(value, Mapping):
             if set(value) != set(names):
                 has = ", ".join(map(str, value)) or "nothing"
-                raise ConversionError(index, "", f"the struct has {has}, not {', '.join(names)}")
+                why = f"the struct has the fields {has}, but needs the fields {', '.join(names)}"
+                raise ConversionError(index, "", why)
             rows.append([value[name] for name in names])
         elif isinstance(value, (tuple, Header)) and len(value) == len(names):
             rows.append(tuple(value))
         else:
-            reason = f"{short(value)} is not a struct of {', '.join(names)}"
+            reason = f"{short(value)} is not a struct with the fields {', '.join(names)}"
             raise ConversionError(index, "", reason)
     absent = [value is None for value in values]
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
@@ -196,9 +212,11 @@ def _structs(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 def _children(
     flat: Sequence[Any], field: pa.Field, offsets: Sequence[int], step: Callable[[int], str]
 ) -> pa.Array:
-    """Convert the elements of lists or maps, joined in ``flat``.
+    """Convert the elements of all lists or maps of a column to an Arrow array.
 
-    An error names the index of the list and the position in that list.
+    ``flat`` contains the elements of all lists, and ``offsets`` the position of each list in
+    ``flat``. If an element does not fit, raise a ConversionError with the index of the list. The
+    path of the error begins with ``step(index)`` for the element's index in its list.
     """
     try:
         return column_of(flat, field)
@@ -224,7 +242,19 @@ def short(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """The Python types that a kind of column accepts, and the function that converts the values."""
+    """The rule for the values of a kind of column.
+
+    Attributes
+    ----------
+    fits : callable
+        A function that returns True for an Arrow type to which the rule applies.
+    wanted : str
+        A description of the accepted values, for errors.
+    permitted, refused : tuple of type
+        A value must be an instance of a type in ``permitted``, and not of a type in ``refused``.
+    make : callable
+        The function that converts the values to an Arrow array.
+    """
 
     fits: Callable[[pa.DataType], bool]
     wanted: str

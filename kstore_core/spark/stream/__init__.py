@@ -1,1 +1,1 @@
-"""`stream_into`: writes a streaming changelog into the shards of a store, each record once."""
+"""The function `stream_into`, which writes each record of a stream exactly once into a store."""

@@ -1,7 +1,9 @@
-"""The output of an epoch: for each key of the epoch's input, the key's record after the epoch.
+"""Functions that read the output of an epoch.
 
-The task reads the output from the shard after it has committed the epoch. The shard does not change
-until the next epoch, so a replay returns the same output.
+The output has a row for each key in the input of the epoch. The row contains the record that the
+store has for the key after the epoch. A task commits the epoch to its shard, and then reads the
+output from the shard. The shard does not change until the next epoch, so the output of a replayed
+epoch is the same.
 """
 
 from __future__ import annotations
@@ -30,19 +32,21 @@ __all__ = ["changes", "changes_schema"]
 
 
 def changes_schema(spec: StoreSpec) -> pa.Schema:
-    """Return the columns of the output.
+    """Return the columns of the output of an epoch.
 
-    They are the columns of `read_store` without ``valid_to``, and the shard's number ``partition``.
+    The output has the columns of `read_store` except ``valid_to``. It also has the column
+    ``partition``, which contains the number of the shard.
     """
     fields = [field for field in store_schema(spec, as_millis=False) if field.name != "valid_to"]
     return pa.schema([*fields, pa.field("partition", pa.int32())])
 
 
 def changes(store: Any, keys: pa.Array, shard: int) -> pa.Table:
-    """Return one row for each distinct key, sorted by key, with the key's record in the store.
+    """Return a row for each distinct key, with the record that the store has for the key.
 
-    If the store has no record of a key, the other columns are null. ``keys`` are the keys of an
-    epoch's log; a key may occur more than once. ``store`` must not have staged rows.
+    The rows are sorted by key. If the store has no record of a key, all columns of the row except
+    those of the key and ``partition`` are null. ``keys`` are the keys of the changelog records of
+    an epoch, and may repeat. ``store`` must not have uncommitted rows.
     """
     spec = store.spec
     schema = changes_schema(spec)
@@ -53,7 +57,7 @@ def changes(store: Any, keys: pa.Array, shard: int) -> pa.Table:
 
 
 def _row_keys(spec: StoreSpec, keys: pa.Array) -> pa.Array:
-    """Convert keys of a log to keys of the store's rows; return them sorted, each once."""
+    """Convert keys of a changelog to keys of the store's rows. Return sorted distinct keys."""
     unique = pc.unique(keys)
     if spec.shape in ("window", "session"):
         ordered = rows_of(spec.shape, time_ordered=spec.time_ordered).schema
@@ -65,7 +69,7 @@ def _row_keys(spec: StoreSpec, keys: pa.Array) -> pa.Array:
 
 
 def _values(store: Any, asked: pa.Array, wanted: list[str]) -> dict[str, pa.Array]:
-    """Return the columns of the values, with one row for each key of ``asked``."""
+    """Return the columns that do not belong to the key, with a row for each key in ``asked``."""
     selection = Selection(keys=tuple(asked.to_pylist()))
     read = chunks if store.spec.format.versioned else latest
     found = list(read(store, selection, wanted)) if len(asked) else []

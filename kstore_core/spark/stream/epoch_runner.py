@@ -1,4 +1,4 @@
-"""The driver's code of `stream_into`, which binds a query to its root and runs each epoch."""
+"""The part of `stream_into` that runs on the driver: it starts the query and runs each epoch."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kstore_core.errors import StateError
 from kstore_core.spark.live.layout import LiveLayout
 from kstore_core.spark.live.lock import StreamLock
+from kstore_core.spark.remote.layout import layout_of
 from kstore_core.spark.stream.steps import StepHook, no_step
 
 if TYPE_CHECKING:
@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 __all__ = ["Emit", "EpochRunner"]
 
 Emit = Callable[["DataFrame", int], object]
-"""A function that is called with the output and the number of an epoch."""
+"""The type of the function to which `stream_into` passes the output and number of each epoch."""
 
 _BIND_TIMEOUT_S = 120.0
 
-_unlocking: dict[Path, tuple[StreamingQuery, threading.Thread]] = {}
-"""For each live directory, the last query of this process, and the thread that unlocks it."""
+_unlocking: dict[str, tuple[StreamingQuery, threading.Thread]] = {}
+"""The last query that this process started on each live directory.
+
+Each value also contains the thread that unlocks the directory when the query ends.
+"""
 
 
 @dataclasses.dataclass(eq=False)
@@ -47,14 +50,15 @@ class EpochRunner:
     def start(
         self, df: DataFrame, *, trigger: Mapping[str, Any] | None, name: str | None
     ) -> StreamingQuery:
-        """Lock the root, start the query, and bind the root to the query.
+        """Lock a root on a disk, start the query, and bind the root to the query.
 
-        Raises StateError if another stream is running on the root, or if the root is bound to
-        another stream.
+        Raise a StateError if another stream is running on the root, or if an earlier call bound the
+        root to another stream. ``trigger`` has the arguments of ``DataStreamWriter.trigger``, and
+        ``name`` is the name of the query in Spark.
         """
-        layout = LiveLayout.of(self.versions.root.path)
-        _join_ended(layout.path)
-        lock = StreamLock(layout)
+        layout = layout_of(self.versions.root.storage)
+        _join_ended(str(layout))
+        lock = StreamLock(layout) if isinstance(layout, LiveLayout) else None
         try:
             writer = df.writeStream.foreachBatch(self)
             writer = writer.option("checkpointLocation", self.versions.stream.checkpoint)
@@ -73,20 +77,23 @@ class EpochRunner:
                 raise
             self._decided.set()
         except BaseException:
-            lock.release()
+            if lock is not None:
+                lock.release()
             raise
+        if lock is None:  # Two streams of one checkpoint, which Spark refuses, cannot both commit.
+            return query
         thread = threading.Thread(
             target=_release_at_end,
             args=(query, lock),
             name=f"kstore-stream-{query.id}",
             daemon=True,
         )
-        _unlocking[layout.path] = query, thread
+        _unlocking[str(layout)] = query, thread
         thread.start()
         return query
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
-        """Apply an epoch, publish a version if it is due, and emit the epoch's output."""
+        """Apply an epoch, publish a version if one is due, and emit the epoch's output."""
         from pyspark.sql import functions as F  # noqa: N812
 
         from kstore_core.spark.shards.frames import route_log, spark_schema
@@ -134,8 +141,11 @@ class EpochRunner:
                 output.unpersist()
 
 
-def _join_ended(path: Path) -> None:
-    """Wait until the last query on ``path`` has released its lock, if that query has ended."""
+def _join_ended(path: str) -> None:
+    """If the last query on ``path`` has ended, wait until it has released its lock.
+
+    Return at once if the query is still running.
+    """
     query, thread = _unlocking.get(path, (None, None))
     if query is not None and thread is not None and not query.isActive:
         thread.join(_BIND_TIMEOUT_S)

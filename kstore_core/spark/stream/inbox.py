@@ -1,11 +1,11 @@
-"""The inbox of an epoch: tasks write their rows to files, and the commit reads the files.
+"""The inbox of an epoch, to which tasks write files that the commit of the epoch reads.
 
 ::
 
     <root>/live/inbox/<query>-<epoch>/<task>-<attempt>.arrow
 
-The inbox is needed because a task may have rows of every shard: a sink cannot tell Spark how to
-distribute the rows. The commit reads the files in the order of the tasks' numbers.
+A sink cannot tell Spark how to distribute the rows, so every task may get rows of every shard.
+Therefore a sink needs the inbox. The commit reads the files in the order of the tasks' numbers.
 """
 
 from __future__ import annotations
@@ -23,17 +23,20 @@ __all__ = ["Inbox"]
 
 @dataclass(frozen=True, slots=True)
 class Inbox:
-    """The directory that has the rows of one epoch."""
+    """The directory of the files with the rows of one epoch."""
 
     path: Path
 
     @classmethod
     def of(cls, live: Path, query: str, epoch: int) -> Inbox:
-        """Return the inbox of an epoch of a query; ``live`` is the live directory of the root."""
+        """Return the inbox of an epoch of a query. ``live`` is the live directory of the root."""
         return cls(live / "inbox" / f"{query}-{epoch}")
 
     def write(self, task: int, batches: Iterator[pa.RecordBatch]) -> str | None:
-        """Write a task's batches to a file; return its name, or None if there are no batches."""
+        """Write a task's batches to a file, and return the name of the file.
+
+        If there are no batches, write no file and return None.
+        """
         first = next(batches, None)
         if first is None:
             return None
@@ -49,7 +52,10 @@ class Inbox:
         return name
 
     def read(self, names: Iterable[str]) -> pa.Table | None:
-        """Read the rows of the named files, ordered by task. Return None if no file is named."""
+        """Return the rows of the files ``names`` in the order of their tasks.
+
+        If ``names`` is empty, return None.
+        """
         tables = []
         for name in sorted(names):
             with pa.memory_map(str(self.path / name)) as file, pa.ipc.open_file(file) as rows:
@@ -57,5 +63,5 @@ class Inbox:
         return pa.concat_tables(tables) if tables else None
 
     def clear(self) -> None:
-        """Remove the files of this epoch and of all earlier epochs that failed."""
+        """Remove the inbox of this epoch and the inboxes of earlier epochs that failed."""
         shutil.rmtree(self.path.parent, ignore_errors=True)

@@ -1,14 +1,14 @@
-"""The plan of a stream, checked against the root's versions and the root's earlier stream."""
+"""The function that checks the arguments of a stream against its root, and plans its versions."""
 
 from __future__ import annotations
 
+from kstore_core.checks import check_partitions
 from kstore_core.errors import SpecError
-from kstore_core.spark.live.layout import LiveLayout
 from kstore_core.spark.live.stream_binding import StreamBinding
-from kstore_core.spark.read.read_store import manifest_spec
+from kstore_core.spark.remote.layout import COMPACT_EVERY, layout_of
+from kstore_core.spark.root.manifest import manifest_spec
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.runtime.engines import check_shared_engine
-from kstore_core.spark.shards.routing import check_partitions
 from kstore_core.spark.stream.versions import Versions
 from kstore_core.spark.write.job import check_same_store
 from kstore_core.spec import StoreSpec
@@ -26,13 +26,15 @@ def plan_stream(
     checkpoint: str,
     publish_every: int,
     query: str = "",
+    compact_every: int = COMPACT_EVERY,
 ) -> Versions:
-    """Check the arguments of a stream, and return the `Versions` that it will publish.
+    """Check the arguments of a stream, and return the `Versions` with which the stream begins.
 
-    This function writes nothing. ``query`` is the id of the query, or empty if the id is not known
-    yet. The exceptions are those of :func:`stream_into`.
+    The function compares the arguments with the newest version of the root and with the stream that
+    the root belongs to. The function writes nothing. ``query`` is the id of the query, or empty if
+    the id is not known yet. The function raises the errors that :func:`stream_into` lists.
     """
-    layout = LiveLayout.of(root.path)
+    layout = layout_of(root.storage)
     newest = root.newest()
     if newest is None:
         root.check_unused()
@@ -58,4 +60,4 @@ def plan_stream(
     bound = StreamBinding.of(layout)
     if bound is not None:
         bound.check(stream, layout)
-    return Versions(root, spec, stream, publish_every, newest)
+    return Versions(root, spec, stream, publish_every, newest, compact_every)

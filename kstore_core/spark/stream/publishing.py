@@ -1,8 +1,9 @@
-"""Functions that publish a live shard in a version, or start a live shard from a version.
+"""Functions that copy a live shard to a version.
 
-To publish, the engine copies an open database as it was at its last commit. RocksDB's table files
-never change, so the engine only makes hard links to them. If the previous version has the same
-file, the file's hash is taken from that version.
+To publish a live shard, the engine copies the open database as of its last commit. RocksDB's table
+files never change, so the RocksDB engine makes hard links to these files instead of copies. If such
+a file is also in the newest version, its hash is taken from that version. On an object store, such
+a file is not uploaded again.
 """
 
 from __future__ import annotations
@@ -16,65 +17,65 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kstore_core.spark.root.manifest import File, Shard
-from kstore_core.spark.root.shard_files import data_files, sha256_of
+from kstore_core.spark.root.shard_files import data_files, sha256_of, unchanged
 
 if TYPE_CHECKING:
     from kstore_core.spark.root.root import Root
     from kstore_core.state import StateDirectory
 
-__all__ = ["begin_from", "epoch_of", "is_job_of", "job_of", "publish_shard"]
+__all__ = ["epoch_of", "is_job_of", "job_of", "publish_shard"]
 
 _JOB = re.compile(r"stream-(.+)-([0-9]+)")
 
 
 def job_of(query: str, epoch: int) -> str:
-    """Return the name of the job that publishes an epoch of a query."""
+    """Return the name of the write job that publishes an epoch of a query."""
     return f"stream-{query}-{epoch}"
 
 
 def epoch_of(query: str, job: str) -> int | None:
-    """Return the epoch that a job published, or None if the job is not one of this query."""
+    """Return the epoch that a write job published, or None if it is not a job of ``query``."""
     match = _JOB.fullmatch(job)
     return int(match[2]) if match and match[1] == query else None
 
 
 def is_job_of(query: str, path: str) -> bool:
-    """Return True if a job of this query published the shard at ``path``."""
+    """Return True if a write job of ``query`` published the shard at ``path``."""
     return any(epoch_of(query, part) is not None for part in path.split("/"))
 
 
-def begin_from(root: Root, base: Shard, path: Path) -> None:
-    """Copy the published shard ``base`` to the empty directory ``path``.
-
-    If another attempt of the task has filled the directory already, leave it unchanged.
-    """
-    scratch = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-    try:
-        with root.local_shard(base) as published:
-            shutil.copytree(published, scratch)
-        scratch.rename(path)
-    except OSError:
-        if not any(path.iterdir()):
-            raise
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
 def publish_shard(root: Root, job: str, state: StateDirectory, done: Shard, before: Shard) -> Shard:
-    """Copy an open shard to the files of a job, and return ``done`` with the copy's path and files.
+    """Copy an open live shard to the directory of a write job, and describe the copy.
 
-    All rows of the shard must be committed. ``before`` is the same shard in the newest version.
-    Raises FileNotFoundError if the job was discarded.
+    ``done`` describes the live shard. The result is ``done`` with the path and the files of the
+    copy. All rows of the shard must be committed. ``before`` is the description of the shard in the
+    newest version. Raise a FileNotFoundError if the job was discarded.
     """
     name = state.path.name
+    if root.storage.path is None:
+        return _uploaded(root, job, state, done, before)
     attempt = root.path / root.attempts(job) / f"{done.shard}-{uuid.uuid4().hex[:12]}"
-    attempt.mkdir()  # without parents, so that a discarded job is not made again
+    attempt.mkdir()  # without parents, so that this does not recreate a discarded job
     place = attempt / name
     state.checkpoint(place)
     older = None if before.path is None else root.path / before.path
     described = _described(place, older, {file.path: file for file in before.files})
     files = tuple(sorted(described, key=lambda file: file.path))
     return dataclasses.replace(done, path=place.relative_to(root.path).as_posix(), files=files)
+
+
+def _uploaded(root: Root, job: str, state: StateDirectory, done: Shard, before: Shard) -> Shard:
+    """Upload a copy of an open live shard, without the files that the newest version contains."""
+    name = state.path.name
+    place = f"{root.attempts(job)}/{done.shard}-{uuid.uuid4().hex[:12]}/{name}"
+    scratch = state.path.with_name(f"{name}.out")
+    shutil.rmtree(scratch, ignore_errors=True)  # of a task that was killed
+    try:
+        state.checkpoint(scratch)
+        files = root.upload(scratch, place, before, unchanged(scratch, before))
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return dataclasses.replace(done, path=place, files=files)
 
 
 def _described(place: Path, older: Path | None, known: dict[str, File]) -> Iterator[File]:

@@ -1,8 +1,9 @@
-"""Tasks of a stream: a task applies, commits, copies and reports one shard's rows of an epoch.
+"""The tasks of a stream, each of which applies an epoch's records to one live shard.
 
-Tasks run on the workers. The number of the Spark partition is the number of the shard. A process
-may die after each step; docs/streaming.md lists the state after each step, and what the next
-attempt does.
+Tasks run on the workers. The number of a task's Spark partition is the number of its shard. A task
+commits the records, copies the shard if a version is due, and reports to the driver. A process may
+die after any of these steps. docs/streaming.md lists the state after each step, and what the next
+attempt of the task does.
 """
 
 from __future__ import annotations
@@ -11,22 +12,24 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from kstore_core.errors import StateError
 from kstore_core.spark.columns.partition_headers import header_times
-from kstore_core.spark.live.epochs import commit_epoch, last_epoch
+from kstore_core.spark.live.epochs import Epoch, commit_epoch, last_epoch
 from kstore_core.spark.live.layout import LiveLayout
+from kstore_core.spark.live.shard import LiveShard
+from kstore_core.spark.remote.layout import COMPACT_EVERY, RemoteLayout, layout_of
 from kstore_core.spark.root.manifest import Offset, Shard
+from kstore_core.spark.root.offsets import still_ahead
 from kstore_core.spark.runtime.engines import engine_on_worker
 from kstore_core.spark.shards.applying import apply_log
 from kstore_core.spark.shards.log import ShardLog
 from kstore_core.spark.shards.writing import failure
 from kstore_core.spark.stream.changes import changes, changes_schema
-from kstore_core.spark.stream.publishing import begin_from, is_job_of, publish_shard
+from kstore_core.spark.stream.publishing import is_job_of, publish_shard
 from kstore_core.spark.stream.steps import StepHook, no_step
 
 if TYPE_CHECKING:
@@ -39,13 +42,14 @@ if TYPE_CHECKING:
 __all__ = ["EpochTask", "message_schema"]
 
 _COUNTS = "counts"
-_LOCK_TIMEOUT_S = 60.0  # the worker of a killed attempt may need this time to end
+_LOCK_TIMEOUT_S = 60.0  # the process of a killed attempt may hold the lock for this time
 
 
 def message_schema(spec: StoreSpec, *, emits: bool) -> pa.Schema:
-    """Return the columns of the rows of :meth:`EpochTask.run`.
+    """Return the columns of the rows that :meth:`EpochTask.run` yields.
 
-    A row has either a message or, if the task emits, the columns of the output.
+    A row contains either a message, or a row of the output of the epoch if ``emits`` is true. The
+    columns of the other kind are null.
     """
     fields = [pa.field("message", pa.string())]
     return pa.schema(fields + (list(changes_schema(spec)) if emits else []))
@@ -53,7 +57,10 @@ def message_schema(spec: StoreSpec, *, emits: bool) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class EpochTask:
-    """The data about an epoch that each task receives; ``mapInArrow`` calls :meth:`run`."""
+    """The description of an epoch that Spark sends to each task of the epoch.
+
+    ``mapInArrow`` calls :meth:`run` in the task.
+    """
 
     root: Root
     spec: StoreSpec
@@ -65,9 +72,10 @@ class EpochTask:
     job: str | None = None  # the job that publishes the epoch; None if no version is due
     unpublished: frozenset[int] | None = (
         frozenset()
-    )  # shards changed since the version; None if unknown
+    )  # the shards that changed after ``version``; None if unknown
     emits: bool = False
-    partition_time: bool = False  # if true, the header advances stream time
+    partition_time: bool = False  # True if the header partition-time advances stream time
+    compact_every: int = COMPACT_EVERY  # see RemoteLayout
     step: StepHook = no_step
 
     @classmethod
@@ -81,7 +89,7 @@ class EpochTask:
         partition_time: bool = False,
         step: StepHook = no_step,
     ) -> EpochTask:
-        """Return the task for an epoch of the stream that writes ``versions``."""
+        """Return the description of an epoch of the stream that publishes ``versions``."""
         stream, unpublished = versions.stream, versions.unpublished
         return cls(
             versions.root,
@@ -95,11 +103,15 @@ class EpochTask:
             None if unpublished is None else frozenset(unpublished),
             emits,
             partition_time,
+            versions.compact_every,
             step,
         )
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Apply the epoch to the shard of this task; yield a message, and then the output."""
+        """Apply the epoch to the shard of this task. Yield a message, and then the output if any.
+
+        Yield nothing if the task has no records and copies no shard.
+        """
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -123,25 +135,40 @@ class EpochTask:
             yield from output.add_column(0, schema.field("message"), nothing).to_batches()
 
     def apply(self, shard: int, log: ShardLog | None) -> tuple[Shard | None, pa.Table | None]:
-        """Apply this epoch to a shard, unless the shard contains it, and copy the shard if due.
+        """Apply this epoch to a live shard, and copy the shard if a version is due.
 
-        ``log`` has all records of the epoch for this shard; None means that there are none. Returns
-        the shard and the output. The shard has a path if it was copied. The output is None if the
-        task does not emit. Both are None if there are no records and no copy is due.
+        ``log`` contains all records of the epoch that belong to the shard, or is None if there are
+        no records. If the shard contains the epoch already, do not apply it again.
+
+        Return a description of the shard, and the output of the epoch. The description has a path
+        if the shard was copied. The output is None if the task emits no output. Both results are
+        None if there are no records and no copy is due.
         """
         if log is None and not self._copies(shard):
             return None, None
         if log is not None:
             self.check(shard, log)
-        with self._opened(shard) as state:
+        while True:
+            with self._layout.checkout(self.query, "", shard, self.engine, _LOCK_TIMEOUT_S) as live:
+                found = self._applied(live, shard, log)
+                if live.commit(Epoch(self.query, self.epoch)):
+                    self.step("put", shard)
+                    return found
+            # Another attempt was faster, and the shard now contains the epoch.
+
+    def _applied(
+        self, live: LiveShard, shard: int, log: ShardLog | None
+    ) -> tuple[Shard | None, pa.Table | None]:
+        """Apply this epoch to a shard, as :meth:`apply` describes, and close its directory."""
+        with self._opened(live, shard) as state:
             store = state.open(self.spec)
             contained = last_epoch(state, self.query)
             if contained is not None and contained > self.epoch:
                 raise StateError(
-                    f"{state.path} contains epoch {contained} of the stream {self.query}, but "
+                    f"{live.where} contains epoch {contained} of the stream {self.query}, but "
                     f"Spark runs epoch {self.epoch}, so the checkpoint is older than the store. "
-                    "Use the newest checkpoint; or remove "
-                    f"{state.path.parent} and start with a new checkpoint"
+                    "Use the newest checkpoint, or remove "
+                    f"{live.where.rpartition('/')[0]} and start with a new checkpoint"
                 )
             self.step("opened", shard)
             if log is not None and contained != self.epoch:
@@ -153,41 +180,79 @@ class EpochTask:
             output = changes(store, log.keys, shard) if self.emits and log is not None else None
             return done, output
 
+    @property
+    def _layout(self) -> LiveLayout | RemoteLayout:
+        return layout_of(self.root.storage, compact_every=self.compact_every)
+
     def check(self, shard: int, log: ShardLog) -> None:
-        """Raise an exception if a record does not fit the store or belongs to another shard."""
+        """Raise an error if a record does not fit the store or belongs to another shard."""
         log.check(shard, self.partitions)
         log.check_decodable(self.spec)
         if self.partition_time:
             header_times(log.headers, len(log))
 
     def _copies(self, shard: int) -> bool:
-        """Return True if a version is due and the shard has changes that are not published."""
+        """Return True if an epoch without records for the shard must copy the shard.
+
+        It must if a version is due and the shard may have changed after the newest version.
+        """
         if self.job is None or (self.unpublished is not None and shard not in self.unpublished):
             return False
-        return any(self._path(shard).iterdir())
+        try:
+            return self._layout.is_written(shard)
+        except FileNotFoundError:
+            raise _lost(f"{self._layout}/0_{shard}") from None
 
-    def _path(self, shard: int) -> Path:
-        path = LiveLayout.of(self.root.path).shard(shard)
-        if not path.is_dir():
-            raise _lost(path)
-        return path
+    def _opened(self, live: LiveShard, shard: int) -> StateDirectory:
+        """Open the live shard.
 
-    def _opened(self, shard: int) -> StateDirectory:
-        """Open the live shard. A new shard starts as a copy of the shard in the newest version."""
+        If nothing was written to the live shard, first copy the shard of the newest version to it.
+        If this stream published that shard, the live shard has lost its files, so raise a
+        StateError.
+        """
+        from kstore_core import open_state
+        from kstore_core.state.opening import DEFAULT_UNCOMMITTED_MAX_BYTES
+
+        base = self.version[shard]
+        try:
+            is_new = live.is_new
+        except FileNotFoundError:
+            raise _lost(live.where) from None
+        if base.path is not None and is_new:
+            if is_job_of(self.query, base.path) or self._is_in(base):
+                raise _lost(live.where)
+            with self.root.local_shard(base) as published:
+                live.fill(published)
+        engine_on_worker(self.engine)
+        return open_state(
+            live.path,
+            engine=live.engine,
+            lock_timeout_s=_LOCK_TIMEOUT_S,
+            # The changes of an epoch are uploaded together, so a spill would not save memory.
+            transactional=not live.is_shared,
+            uncommitted_max_bytes=DEFAULT_UNCOMMITTED_MAX_BYTES if live.is_shared else -1,
+        )
+
+    def _is_in(self, base: Shard) -> bool:
+        """Return True if a published shard contains an epoch of this stream.
+
+        A rescale and an append after it publish such a shard in a job of another name.
+        """
         from kstore_core import open_state
 
-        path = self._path(shard)
-        base = self.version[shard]
-        if base.path is not None and not any(path.iterdir()):
-            if is_job_of(self.query, base.path):
-                raise _lost(path)
-            begin_from(self.root, base, path)
         engine_on_worker(self.engine)
-        return open_state(path, engine=self.engine, lock_timeout_s=_LOCK_TIMEOUT_S)
+        with (
+            self.root.local_shard(base) as place,
+            open_state(place, engine=self.engine, read_only=True) as state,
+        ):
+            return last_epoch(state, self.query) is not None
 
     def _commit(self, state: StateDirectory, store: Any, log: ShardLog, shard: int) -> None:
         before = self._committed(state, shard)
-        fresh, replayed = log.after(before.offsets)
+        fresh, replayed = log.after(before.offsets, before.ahead)
+        if self.version[shard].path is None:
+            # A rescale leaves a stream time, but no files, to a shard without rows.
+            state.advance(self.version[shard].stream_time)
         done = apply_log(state, store, fresh, partition_time=self.partition_time)
         self.step("applied", shard)
         reached = fresh.stream_time if self.spec.shape == "key_value" else store.stream_time
@@ -208,19 +273,22 @@ class EpochTask:
         self.step("committed", shard)
 
     def _committed(self, state: StateDirectory, shard: int) -> Shard:
-        """Return the description of the shard at its last commit."""
+        """Return a description of the shard with the counts and offsets of its last commit."""
         base = self.version[shard]
         note = state.notes(self.spec.name).get(_COUNTS)
         counts = json.loads(note) if note else {"rows": base.rows, "stream_time": base.stream_time}
-        offsets = sorted(state.offsets(self.spec.name).items())
-        return Shard(
-            shard, offsets=tuple(Offset(*where, offset) for where, offset in offsets), **counts
-        )
+        stored = dict(state.offsets(self.spec.name))
+        if base.path is None:  # A rescale leaves offsets, but no files, to a shard without rows.
+            stored = {(o.topic, o.partition): o.offset for o in base.offsets} | stored
+        offsets = tuple(Offset(*where, offset) for where, offset in sorted(stored.items()))
+        ahead = still_ahead(base.ahead, offsets)
+        return Shard(shard, offsets=offsets, ahead=ahead, **counts)
 
 
-def _lost(path: Path) -> StateError:
+def _lost(where: str) -> StateError:
+    live = where.rpartition("/")[0]
     return StateError(
-        f"the live state {path} of a shard is missing, so everything that the stream wrote to this "
-        f"shard after the newest version is lost. Remove {path.parent} and start the stream with a "
+        f"the live state {where} of a shard is missing, so everything that the stream wrote to "
+        f"this shard after the newest version is lost. Remove {live} and start the stream with a "
         "new checkpoint; the stream then continues from the newest version"
     )

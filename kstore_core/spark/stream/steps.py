@@ -1,4 +1,4 @@
-"""The function that is called after each step of an epoch. Tests kill the process in it."""
+"""A hook that a stream calls after each step of an epoch, so that tests can kill the process."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Callable
 __all__ = ["StepHook", "no_step"]
 
 StepHook = Callable[[str, "int | None"], None]
-"""A function of a step's name and the step's shard. The shard is None for a step of the driver."""
+"""The type of the hook. Its arguments are the name of the step and the number of the shard.
+
+The number is None if the step belongs to the driver.
+"""
 
 
 def no_step(name: str, shard: int | None) -> None:
-    """Do nothing after a step."""
+    """Do nothing. This is the hook outside of tests."""

@@ -1,4 +1,4 @@
-"""The published versions of a root that a stream writes, and the job that publishes the next."""
+"""The versions that a stream has published, and the write job that publishes the next version."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kstore_core.errors import StateError
+from kstore_core.spark.remote.layout import COMPACT_EVERY
 from kstore_core.spark.root.manifest import Manifest, Shard
 from kstore_core.spark.stream.publishing import epoch_of, job_of
 from kstore_core.spark.write.job import WriteJob
@@ -21,33 +22,35 @@ __all__ = ["Versions"]
 
 @dataclass(slots=True)
 class Versions:
-    """The versions of a root that belongs to one stream."""
+    """The versions of a root, as the driver of the root's stream knows them."""
 
     root: Root
     spec: StoreSpec
     stream: StreamBinding
-    publish_every: int  # a version is published after this number of epochs
+    publish_every: int  # the number of epochs after which the stream publishes a version
     newest: Manifest | None
+    compact_every: int = COMPACT_EVERY  # see RemoteLayout
     unpublished: set[int] | None = field(default=None, init=False)
-    """The shards that have changed since the version ``newest``; None if unknown."""
+    """The numbers of the shards that changed after the version ``newest``, or None if unknown."""
 
     @property
     def shards(self) -> tuple[Shard, ...]:
-        """The shards of the newest version; empty shards if there is no version."""
+        """The shards of the newest version, or empty shards if there is no version."""
         if self.newest is None:
             return tuple(map(Shard, range(self.stream.partitions)))
         return self.newest.shards
 
     @property
     def published(self) -> int:
-        """The epoch that published the newest version; -1 if no epoch of this stream did."""
+        """The epoch that published the newest version, or -1 if this stream did not publish it."""
         found = None if self.newest is None else epoch_of(self.stream.query, self.newest.job)
         return -1 if found is None else found
 
     def begin(self, epoch: int) -> WriteJob | None:
-        """Begin and return the job that publishes this epoch, or None if no version is due.
+        """Begin the write job that publishes a version after this epoch, and return the job.
 
-        Raises StateError if the newest version contains a later epoch.
+        Return None if no version is due. Raise a StateError if the newest version contains a later
+        epoch of this stream.
         """
         if epoch < self.published:
             assert self.newest is not None
@@ -76,9 +79,9 @@ class Versions:
     def finish(self, epoch: int, job: WriteJob | None, reported: Iterable[Shard]) -> None:
         """Publish the shards that the tasks reported, if :meth:`begin` returned a job.
 
-        Raises CommitConflictError if another writer has published a version since `begin`. Raises
-        StateError if the job's files were removed: tasks then copied no shards, so a version would
-        lack the changes of the epoch.
+        Raise a CommitConflictError if another writer has published a version since ``begin``. Raise
+        a StateError if the files of the job were removed, because the tasks then copied no shards.
+        A version without these copies would lack the changes of the epoch.
         """
         done = {shard.shard: shard for shard in reported}
         if job is not None:

@@ -66,7 +66,7 @@ def test_of_several_stores_the_one_that_is_behind_counts(tmp_path: Path) -> None
         assert last_epoch(state, QUERY) == 5
     with open_state(path) as state:
         state.open(PLAIN)
-        with pytest.raises(StateError, match="versions is not open, but the commit of an epoch"):
+        with pytest.raises(StateError, match="not open: versions"):
             commit_epoch(state, QUERY, 6)
         state.commit(notes={"epochs": b'{"%s":8}' % QUERY.encode()})
         assert last_epoch(state, QUERY) == 5
@@ -91,7 +91,7 @@ def test_what_is_no_epoch_is_refused(tmp_path: Path) -> None:
             with pytest.raises(TypeError, match=r"must be str|must be int"):
                 commit_epoch(state, query, epoch)  # type: ignore[arg-type]
         for query, epoch in (("", 1), (QUERY, -1)):
-            with pytest.raises(ValueError, match="the epoch must not be negative"):
+            with pytest.raises(ValueError, match=r"is empty, or epoch=.* is negative"):
                 commit_epoch(state, query, epoch)
         assert last_epoch(state, QUERY) is None
 

@@ -16,6 +16,7 @@ from kstore_core.codec import partition
 from kstore_core.errors import SpecError, StateError, UnsupportedError
 from kstore_core.spark import map_state, read_streams_dir
 from tests.spark.map_state.task_runs import TOTALS, running_total
+from tests.spark.support.object_store import Bucket
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,6 +103,31 @@ def test_a_stream_goes_on_and_a_batch_that_is_replayed_counts_once(
     kept = read_streams_dir(spark, tmp_path / "root" / "live" / "totals", TOTALS).collect()
     assert {row.key: row.value for row in kept} == known
     assert all(row.partition == partition(row.key.encode(), 2) for row in kept)
+
+
+def test_a_stream_goes_on_from_an_object_store(
+    spark: SparkSession, tmp_path: Path, bucket: Bucket
+) -> None:
+    query = Query(spark, tmp_path, root=bucket.address(), storage_options=bucket.options)
+    known: dict[str, int] = {}
+    first, second, third = [("a", 1), ("b", 2), ("a", 3)], [("a", 10), ("d", 5)], [("b", 7)]
+    query.feed(first)
+    query.feed(second)
+    expected = running(first, known) + running(second, known)
+    assert query.run() == sorted(expected)
+    query.forget_last_batch()
+    query.feed(third)
+    expected += running(third, known)
+    assert query.run() == sorted(expected)
+    batch = map_state(
+        rows_frame(spark, [("x", 1)]),
+        running_total,
+        TOTALS,
+        root=bucket.address("batch"),
+        schema=SCHEMA,
+        storage_options=bucket.options,
+    )
+    assert totals(batch) == totals(batch) == [("x", 1)]
 
 
 def test_what_a_function_raises_ends_the_stream_and_it_can_go_on(
@@ -261,7 +287,7 @@ def test_what_cannot_be_mapped_is_told_when_the_plan_is_made(
     window = stores.window("w", 100, 10, key=serdes.UTF8)
     refuse(
         UnsupportedError,
-        r"cannot commit .* in one batch.* engine='lmdb'",
+        r"cannot commit .* in one transaction.* engine='lmdb'",
         engine="rocksdb",
         spec=window,
     )
@@ -280,7 +306,9 @@ def test_what_cannot_be_mapped_is_told_when_the_plan_is_made(
     refuse(SpecError, "two columns named 'key'", df=df.selectExpr("*", "key"))
     refuse(SpecError, "the schema has two columns named 'a'", schema="a int, a int")
     refuse(SpecError, "pass the columns that fn returns", schema=5)
-    refuse(UnsupportedError, "object store", root="s3://bucket/root")
+    refuse(SpecError, "compact_every=0 is not an int of 1 or more", compact_every=0)
+    refuse(SpecError, "storage options .* leave the options out", storage_options={"region": "x"})
+    refuse(UnsupportedError, "webdav: is not supported", root="webdav://host/root")
 
 
 def test_a_root_keeps_its_shards(spark: SparkSession, root: Path) -> None:
@@ -298,5 +326,5 @@ def test_a_root_of_stream_into_is_refused(spark: SparkSession, root: Path) -> No
     stream |= {"format": 1, "engine": "lmdb", "partitions": 1, "partition_by": "key"}
     (root / "live" / "stream.json").write_text(json.dumps(stream))
     df = rows_frame(spark, [("a", 1)])
-    with pytest.raises(StateError, match="contains the live shards of a stream"):
+    with pytest.raises(StateError, match="belongs to a stream of stream_into"):
         map_state(df, running_total, TOTALS, root=root, schema=SCHEMA)

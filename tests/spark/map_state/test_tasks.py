@@ -127,7 +127,7 @@ def test_what_a_function_raises_is_passed_on_and_undoes_the_epoch(root: Path) ->
     told = "\n".join(caught.value.__notes__)
     assert "picky was called with the key 'bad', <1 rows of key, amount>" in told
     assert "shard 2" in told
-    assert "epoch 1 of the query 9c3f: nothing was committed" in told
+    assert "applied epoch 1 of the query 9c3f to shard 2" in told
     assert kept(task, 2) == {"good": 1}
 
 
@@ -243,7 +243,7 @@ def test_the_rows_of_a_task_are_of_one_shard(root: Path) -> None:
     assert kept(task, 3) == {"a": 3}
     with pytest.raises(SpecError, match="1 rows have a null in the column 'partition'"):
         list(task.run(iter(batches([3, None]))))
-    with pytest.raises(SpecError, match=r"partitions 3 to 4, .* pass partitions=5 for a new root"):
+    with pytest.raises(SpecError, match=r"partitions 3 to 4, .* pass partitions=5 and a new root"):
         list(task.run(iter(batches([3, 4]))))
     with pytest.raises(StateError, match="the rows of the shards 1 to 3 to one task"):
         list(task.run(iter(batches([3, 1]))))
@@ -255,14 +255,16 @@ def test_a_row_without_a_key_is_refused(root: Path) -> None:
 
 
 def test_a_stream_without_a_micro_batch_is_refused(root: Path) -> None:
-    with pytest.raises(StateError, match=r"has no micro-batch: Spark set sql\.stream"):
+    with pytest.raises(
+        StateError, match=r"belongs to no micro-batch, because Spark set sql\.stream"
+    ):
         list(make_task(root).run(iter(batches([0]))))
 
 
 def test_a_state_belongs_to_one_query(root: Path) -> None:
     task = make_task(root)
     task.apply(0, epoch(0), amounts([("a", 1)]))
-    message = r"is the state of the streaming query 9c3f, not of 77.*or pass another root"
+    message = r"belongs to the streaming query 9c3f, so the query 77 cannot.*or pass another root"
     with pytest.raises(StateError, match=message) as caught:
         task.apply(1, epoch(0, "77"), amounts([("b", 1)]))
     owner = Path(str(caught.value).rsplit("remove ", 1)[1].split(" to give")[0])
@@ -276,7 +278,7 @@ def test_a_batch_run_may_come_before_a_query(root: Path) -> None:
     assert given_by(task.apply(0, epoch(0), amounts([("a", 1)]))) == [("a", 2)]
     with pytest.raises(
         StateError,
-        match=r"the stored output is of epoch 0 of the query '9c3f'.*one query at a time",
+        match=r"stored there belongs to epoch 0 of the query '9c3f'.*one query at a time",
     ):
         task.apply(0, Epoch(BATCH, 1), amounts([("a", 1)]))
 
@@ -288,7 +290,7 @@ def test_an_older_checkpoint_than_the_state_is_refused(root: Path) -> None:
     with pytest.raises(StateError, match=r"contains epoch 5 .* Spark runs epoch 4"):
         task.apply(0, epoch(4), amounts([("a", 1)]))
     task.apply(1, Epoch(BATCH, 2), amounts([("a", 1)]))
-    with pytest.raises(StateError, match="batch run 1 was planned before that run"):
+    with pytest.raises(StateError, match="batch run 1, which was planned earlier"):
         task.apply(1, Epoch(BATCH, 1), amounts([("a", 1)]))
 
 
@@ -307,7 +309,7 @@ def test_a_second_function_on_the_same_shards_is_refused(root: Path) -> None:
         return running_total(key, rows, store)
 
     make_task(root).apply(0, epoch(0), amounts([("a", 1)]))
-    with pytest.raises(StateError, match=r"output of running_total, not of .*other"):
+    with pytest.raises(StateError, match=r"output of the function running_total, not of .*other"):
         make_task(root, other).apply(0, epoch(0), amounts([("a", 1)]))
 
 
@@ -318,7 +320,7 @@ def test_a_shard_that_another_task_has_is_told(root: Path) -> None:
         pytest.raises(EngineLockedError, match="open for writing in this process") as caught,
     ):
         task.apply(0, epoch(0), amounts([("a", 1)]))
-    assert "epoch 0 of the query 9c3f of shard 0" in caught.value.__notes__[0]
+    assert "epoch 0 of the query 9c3f for shard 0" in caught.value.__notes__[0]
     assert "lock_timeout_s" in caught.value.__notes__[0]
 
 
@@ -343,7 +345,7 @@ def test_a_root_that_a_machine_does_not_see_is_told(root: Path, tmp_path: Path) 
     other = make_task(tmp_path / "other")
     unseen = dataclasses.replace(task.state, layout=LiveLayout(root / "no"))
     elsewhere = dataclasses.replace(task, state=unseen)
-    with pytest.raises(StateError, match=r"this worker sees no state.*all machines must share"):
+    with pytest.raises(StateError, match=r"this worker sees no state.*all machines share"):
         elsewhere.apply(0, epoch(0), amounts([("a", 1)]))
     swapped = dataclasses.replace(task.state, layout=other.state.layout)
     mixed = dataclasses.replace(task, state=swapped)
@@ -362,9 +364,9 @@ def test_other_shards_are_refused(root: Path) -> None:
     assert bound is not None
     assert bound[1].partitions == 4
     document = task.state.layout.path / "map_state.json"
-    document.write_text(document.read_text().replace('"format": 1', '"format": 2'))
+    document.write_text(document.read_text().replace('"format": 1', '"format": 3'))
     with pytest.raises(
-        StateError, match="has the layout format 2, but this kstore reads only formats up to 1"
+        StateError, match="has the layout format 3, but this kstore reads only formats up to 2"
     ):
         make_task(root)
     document.write_text("{")
@@ -385,11 +387,11 @@ def test_a_root_that_cannot_be_made_is_told(root: Path, monkeypatch: pytest.Monk
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "mkdir", refuse)
-    with pytest.raises(StateError, match=r"cannot be made or written: Permission denied\. Fix"):
+    with pytest.raises(StateError, match=r"created or written: Permission denied\. Correct"):
         make_task(root)
     monkeypatch.undo()
     root.write_text("a file")
-    with pytest.raises(StateError, match="cannot be made or written: Not a directory"):
+    with pytest.raises(StateError, match="cannot be created or written: Not a directory"):
         make_task(root)
 
 

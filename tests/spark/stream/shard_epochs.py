@@ -21,10 +21,10 @@ import pyarrow as pa
 from kstore_core import open_state
 from kstore_core.codec import window_key
 from kstore_core.restore import restore
-from kstore_core.spark.live.layout import LiveLayout
 from kstore_core.spark.live.stream_binding import StreamBinding
 from kstore_core.spark.read.batches import chunks
 from kstore_core.spark.read.selection import Selection
+from kstore_core.spark.remote.layout import COMPACT_EVERY, layout_of
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.shards.log import ShardLog
 from kstore_core.spark.stream.shards import EpochTask
@@ -50,16 +50,22 @@ def rows_of(records: Sequence[Record]) -> pa.Table:
 class Streamed:
     """A root that a stream of these writes to, epoch by epoch, with all shards in this process."""
 
-    path: Path
+    path: Path | Root
     spec: StoreSpec
     engine: str = "rocksdb"
     partitions: int = 3
     publish_every: int = 1
     query: str = QUERY
+    compact_every: int = COMPACT_EVERY
+
+    @property
+    def root(self) -> Root:
+        """The root at the path."""
+        return self.path if isinstance(self.path, Root) else Root.at(self.path)
 
     def versions(self) -> Versions:
         """As whoever starts the stream knows them."""
-        root = Root.at(self.path)
+        root = self.root
         newest = root.newest()
         stream = StreamBinding(
             self.query,
@@ -70,8 +76,8 @@ class Streamed:
             self.partitions,
             "partition",
         )
-        stream = stream.bind(LiveLayout.of(root.path))
-        return Versions(root, self.spec, stream, self.publish_every, newest)
+        stream = stream.bind(layout_of(root.storage))
+        return Versions(root, self.spec, stream, self.publish_every, newest, self.compact_every)
 
     def epoch(
         self,
@@ -203,14 +209,16 @@ def restored(path: Path, spec: Any, engine: str, records: list[Record]) -> tuple
 
 def shards_are(streamed: Streamed, log: list[Record], scratch: Path) -> bool:
     """Whether live shards, and those of the newest version, hold what the log makes."""
-    root = Root.at(streamed.path)
+    root = streamed.root
     newest = root.newest()
     assert newest is not None
     for shard in newest.shards:
         mine = [record for record in log if record.partition == shard.shard]
         wanted = restored(scratch / f"0_{shard.shard}", streamed.spec, streamed.engine, mine)
-        live = LiveLayout.of(root.path).shard(shard.shard)
-        assert content(live, streamed.spec, streamed.engine) == wanted
+        with layout_of(root.storage).checkout(
+            streamed.query, "", shard.shard, streamed.engine, 0
+        ) as live:
+            assert content(live.path, streamed.spec, streamed.engine) == wanted
         with root.local_shard(shard) as published:
             assert content(published, streamed.spec, streamed.engine) == wanted
         assert shard.records == len(mine)

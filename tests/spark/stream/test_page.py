@@ -37,6 +37,7 @@ def test_the_page_says_what_happens(
 def test_every_step_is_in_the_table_of_what_is_left() -> None:
     (table,) = re.findall(r"\| last completed step .*?\n\n", PAGE, re.DOTALL)
     steps = [line.split("|")[1].strip() for line in table.splitlines()[2:] if line]
+    steps = [step for step in steps if not step.startswith("only on an object store")]
     told_by_tasks = ["opened", "applied", "committed", "copied"]
     told_by_driver = ["reported to the driver", "published", "has returned"]
     for step, words in zip(steps[1:-1], told_by_tasks + told_by_driver, strict=True):

@@ -200,7 +200,7 @@ def test_a_version_that_was_discarded_is_not_shown_and_not_forgotten(
         if told == step:
             Root.at(streamed.path).discard(job_of(streamed.query, 0))
 
-    with pytest.raises(StateError, match="were removed before the job published"):
+    with pytest.raises(StateError, match="its uploads were removed"):
         streamed.epoch(0, first, step=discard)
     assert Root.at(streamed.path).versions() == []
     assert not list((streamed.path / "attempts").glob("*"))
@@ -262,10 +262,11 @@ def test_records_that_do_not_fit_leave_the_shard_as_it_was(tmp_path: Path) -> No
 
 
 def test_a_streamed_root_takes_no_other_version(tmp_path: Path) -> None:
-    check_not_streamed(tmp_path / "root")
+    layout = LiveLayout.of(tmp_path / "root")
+    check_not_streamed(layout)
     Streamed(tmp_path / "root", LATEST).versions()
     with pytest.raises(StateError, match=r"belongs to the stream of the checkpoint"):
-        check_not_streamed(tmp_path / "root")
+        check_not_streamed(layout)
 
 
 def test_one_stream_at_a_time_holds_the_lock(tmp_path: Path) -> None:

@@ -37,6 +37,15 @@ class Seen:
         self.tables.append(changes.toArrow().sort_by(by_key))
 
 
+def stream_of(
+    spark: SparkSession, source: Path, seed: int, epochs: int
+) -> tuple[list[logs.Record], DataFrame]:
+    """A log of 60 records, and the stream of its epochs."""
+    log = logs.make_log(seed, 60, logs.SHARDS)
+    add_epochs(source, slices_of(log, epochs))
+    return log, epochs_of(spark, source)
+
+
 def test_epochs_become_versions_and_are_what_a_batch_writes(
     spark: SparkSession, root: Path, tmp_path: Path
 ) -> None:
@@ -122,9 +131,7 @@ def test_keys_are_placed_and_values_typed(spark: SparkSession, root: Path, tmp_p
 
 
 def test_one_stream_at_a_time(spark: SparkSession, root: Path, tmp_path: Path) -> None:
-    log = logs.make_log(4, 60, logs.SHARDS)
-    add_epochs(tmp_path / "in", slices_of(log, 1))
-    df = epochs_of(spark, tmp_path / "in")
+    _, df = stream_of(spark, tmp_path / "in", 4, 1)
     first = stream_into(
         df, root, checkpoint=tmp_path / "checkpoint", spec=logs.SPEC, partitions=logs.SHARDS
     )
@@ -147,14 +154,12 @@ def test_one_stream_at_a_time(spark: SparkSession, root: Path, tmp_path: Path) -
 def test_what_cannot_work_is_refused_before_the_query_starts(
     spark: SparkSession, root: Path, tmp_path: Path
 ) -> None:
-    log = logs.make_log(4, 60, logs.SHARDS)
-    add_epochs(tmp_path / "in", slices_of(log, 1))
-    df = epochs_of(spark, tmp_path / "in")
+    log, df = stream_of(spark, tmp_path / "in", 4, 1)
     refused: list[tuple[Any, type[Exception], str, dict[str, Any]]] = [
         (
             logs.log_frame(spark, log),
             SpecError,
-            "takes a streaming DataFrame; write_store takes",
+            "needs a streaming DataFrame; pass the batch to",
             {},
         ),
         (df.drop("value"), SpecError, "'value' is missing", {}),
@@ -164,7 +169,8 @@ def test_what_cannot_work_is_refused_before_the_query_starts(
         (df, SpecError, "is not the number of partitions", {"partitions": 0}),
         (df, SpecError, "has no stream time", {"spec": PLAIN, "partition_time": True}),
         (df, UnsupportedError, "'memory' keeps its data in the process", {"engine": "memory"}),
-        (df, UnsupportedError, "on an object store", {"root": "s3://bucket/store"}),
+        (df, UnsupportedError, "webdav: is not supported", {"root": "webdav://host/store"}),
+        (df, SpecError, "compact_every=0 is not an int", {"compact_every": 0}),
         (df, SpecError, "must be 'key' or 'partition'", {"partition_by": "hash"}),
         (
             df.drop("partition"),
@@ -186,9 +192,7 @@ def test_an_epoch_with_a_fault_stops_the_query_and_shows_nothing(
 ) -> None:
     from pyspark.errors import StreamingQueryException
 
-    log = logs.make_log(5, 60, logs.SHARDS)
-    add_epochs(tmp_path / "in", slices_of(log, 2))
-    df = epochs_of(spark, tmp_path / "in")
+    log, df = stream_of(spark, tmp_path / "in", 5, 2)
     first = sum(record.partition == 0 for record in slices_of(log, 2)[0])
     nameless = df.selectExpr(
         f"if(partition = 0 and offset > {first}, null, key) key", *df.columns[1:]

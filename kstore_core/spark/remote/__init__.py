@@ -1,0 +1,1 @@
+"""Live shards on object stores: checkpoints, changes, commits, and copies on the workers."""
