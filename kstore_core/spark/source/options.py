@@ -40,7 +40,9 @@ RECORDS, CHANGES, META, STREAMS = "records", "changes", "metadata", "streams_dir
 class ReadOptions(ParsedOptions):
     """The parsed options of one read.
 
-    ``values`` does not contain the flag that chose ``mode``.
+    ``mode`` is the kind of read. It is ``"changes"``, ``"metadata"`` or ``"streams_dir"`` if the
+    user has set the option with this name, and otherwise ``"records"``. ``values`` never contains
+    the options ``changes`` and ``streams_dir``.
     """
 
     mode: str
@@ -67,7 +69,13 @@ READ_OPTIONS = by_name(
         "the version to read; by default the newest version",
         (RECORDS, META),
     ),
-    Option("as_of", time_of, _TIME, "reads the versions that are valid at this time", _CHOSEN),
+    Option(
+        "as_of",
+        time_of,
+        _TIME,
+        "reads the version of each key that was valid at this time",
+        _CHOSEN,
+    ),
     Option("history", flag_of, _FLAG, "reads all versions of each key", _CHOSEN),
     Option(
         "from",
@@ -158,20 +166,20 @@ READ_OPTIONS = by_name(
         (STREAMS,),
     ),
 )
-"""The options by name, without ``path`` and the options that begin with ``storage.``."""
+"""The options of a read by name, except ``path`` and the options with the prefix ``storage.``."""
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
     """Check and parse the options of a read.
 
-    Raises SpecError for the faults that :func:`parse_options` finds, if options exclude each other,
-    or if the read is of a table in Spark's catalog.
+    Raise a SpecError if :func:`parse_options` finds a fault, or if two options cannot be combined.
+    Also raise a SpecError if the read is of a table in Spark's catalog.
     """
     if {"provider", "owner"} <= {name.lower() for name in given}:
         raise SpecError(
-            "a table in Spark's catalog cannot be read, because Spark does not pass its options "
-            "and its path to a Python data source; use CREATE TEMPORARY VIEW … USING kstore "
-            "OPTIONS (path '…'), or DataFrame.createTempView"
+            "kstore cannot read a table in Spark's catalog, because Spark does not pass the "
+            "table's options and path to a Python data source; use CREATE TEMPORARY VIEW … "
+            "USING kstore OPTIONS (path '…'), or DataFrame.createTempView"
         )
     parsed = parse_options(given, READ_OPTIONS, "read")
     values = {
@@ -189,7 +197,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         if mode not in READ_OPTIONS[name].modes:
             raise SpecError(
                 f"the option {name!r} cannot be combined with {_READS[mode]}; it can be used "
-                f"with {' and '.join(_READS[other] for other in READ_OPTIONS[name].modes)}"
+                f"with {' or '.join(_READS[other] for other in READ_OPTIONS[name].modes)}"
             )
     values.pop(mode if mode != META else "", None)
     return ReadOptions(parsed.path, parsed.storage, values, mode)

@@ -1,4 +1,4 @@
-"""Functions that check the options of Spark, which are texts, and parse them to values."""
+"""Functions that check the options of a read or a write, and convert their texts to values."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from kstore_core.spark.root.storage.addresses import is_relative
 __all__ = ["STORAGE", "Option", "ParsedOptions", "by_name", "parse_options"]
 
 STORAGE = "storage."
-"""The prefix of the options for the object store."""
+"""The prefix of the names of the options that configure the object store."""
 
 _PLACES = {"read": '.load("/where/it/is")', "write": '.save("/where/it/is")'}
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a read or a write."""
+    """The description of an option of a read or a write."""
 
     name: str
-    parse: Callable[[str], Any]  # converts the text to the value; its ValueError names the fault
-    wants: str  # the form of the text, for messages and for the documentation
+    parse: Callable[[str], Any]  # converts the text, or raises a ValueError that names the fault
+    wants: str  # the form of the text, for errors and for the documentation
     meaning: str
     modes: tuple[str, ...] = ()  # the kinds of read that accept the option; empty for a write
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedOptions:
-    """The path, the options of the object store, and the other options by name."""
+    """The parsed options: the path, the options of the object store, and other values by name."""
 
     path: str
     storage: Mapping[str, str]
@@ -46,10 +46,11 @@ def by_name(*options: Option) -> dict[str, Option]:
 def parse_options(
     given: Mapping[str, str], options: Mapping[str, Option], use: str
 ) -> ParsedOptions:
-    """Parse options; the case of their names does not matter.
+    """Check the options in ``given``, and convert their texts to values.
 
-    ``use`` is ``"read"`` or ``"write"``. Raises SpecError for an unknown option, a wrong value, a
-    missing path, several paths, or a relative path.
+    ``options`` are the allowed options. The case of an option's name does not matter. ``use`` is
+    ``"read"`` or ``"write"``. Raise a SpecError if an option is unknown or has a wrong value. Also
+    raise a SpecError if the path is missing or relative, or if there are several paths.
     """
     path, storage, values = "", {}, {}
     for written, text in given.items():
@@ -57,9 +58,10 @@ def parse_options(
         if name == "path":
             path = text
         elif name == "paths":
+            combined = ", and combine the DataFrames with DataFrame.unionByName"
             raise SpecError(
-                f"a {use} takes one root, but the paths {text} were given; read each root into a "
-                "DataFrame of its own, and combine them with DataFrame.unionByName"
+                f"a {use} takes one root, but the paths {text} were given; {use} each root "
+                f"separately{combined if use == 'read' else ''}"
             )
         elif name.startswith(STORAGE):
             storage[written[len(STORAGE) :]] = text
@@ -74,11 +76,14 @@ def parse_options(
             near = difflib.get_close_matches(name, known, 1)
             meant = f"Did you mean {near[0]!r}? " if near else ""
             raise SpecError(
-                f"a {use} of kstore has no option {name!r}. {meant}It takes: {', '.join(known)}, "
-                f"and {STORAGE}… for the object store"
+                f"a {use} of kstore has no option {name!r}. {meant}The options are: "
+                f"{', '.join(known)}, and {STORAGE}… for the object store"
             )
     if not path:
-        raise SpecError(f"the path is missing; pass the root of a store: {_PLACES[use]}")
+        raise SpecError(
+            f"the path is missing; pass the root of a store: {_PLACES[use]}. Spark does not pass "
+            "the path of a table in its catalog, so use no such table; create a temporary view"
+        )
     if is_relative(path):
         raise SpecError(
             f"the path {path!r} is relative, but Spark's processes run in different directories; "

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from kstore_core.errors import SpecError
 from kstore_core.spark.read.plan import ReadPlan, View, plan_store
-from kstore_core.spark.read.read_store import manifest_spec
 from kstore_core.spark.read.selection import Selection, select
 from kstore_core.spark.root.finding import find_root, roots_at
+from kstore_core.spark.root.manifest import manifest_spec
 from kstore_core.spark.source.options import CHANGES, META, STREAMS, ReadOptions, read_options
 from kstore_core.spark.source.parsing import STORAGE
 from kstore_core.spark.source.texts import key_of, key_of_json, prefix_of
@@ -23,10 +23,10 @@ __all__ = ["only", "plan_of"]
 
 
 def plan_of(given: Mapping[str, str]) -> ReadPlan:
-    """Return the plan of a read with these options.
+    """Return the plan of a read with the options ``given``.
 
-    Raises SpecError for an unknown option or a wrong value, and StateError if the store or the
-    version does not exist.
+    Raise a SpecError if an option is unknown or has a wrong value. Raise a StateError if the store
+    or the version does not exist.
     """
     asked = read_options(given)
     values = dict(asked.values)
@@ -55,13 +55,13 @@ def plan_of(given: Mapping[str, str]) -> ReadPlan:
 
 
 def _view(values: dict[str, Any]) -> View:
-    """Move the options about columns and partitions from ``values`` into a View."""
+    """Remove the options on columns and partitions from ``values``, and return them as a View."""
     names = [field.name for field in fields(View) if field.name in values]
     return View(**{name: values.pop(name) for name in names})
 
 
 def _selected(spec: StoreSpec, values: dict[str, Any]) -> Selection:
-    """Return the selection of records by the options in ``values``."""
+    """Return the selection of records that the options in ``values`` describe."""
     for option, name in (("from", "from_ts"), ("to", "to_ts")):
         if option in values:
             values[name] = values.pop(option)
@@ -81,7 +81,7 @@ def _streams(asked: ReadOptions, values: dict[str, Any]) -> ReadPlan:
 
     if asked.storage:
         raise SpecError(
-            "the state directory of a Kafka Streams application can only be read from a disk; "
+            "kstore can read the state directory of a Kafka Streams application only from a disk; "
             f"leave out the options {', '.join(STORAGE + name for name in asked.storage)}"
         )
     spec = values.pop("spec", None)
@@ -95,9 +95,10 @@ def _streams(asked: ReadOptions, values: dict[str, Any]) -> ReadPlan:
 
 
 def only(plan: ReadPlan, schema: StructType) -> ReadPlan:
-    """Restrict a plan to the columns of a schema.
+    """Return a copy of ``plan`` that reads only the columns of ``schema``.
 
-    Raises SpecError if the read has no such column, or has it with another type.
+    Raise a SpecError if the read does not return a column of ``schema``, or returns the column with
+    another type.
     """
     import pyarrow as pa
 
@@ -110,8 +111,8 @@ def only(plan: ReadPlan, schema: StructType) -> ReadPlan:
         if found is None or spark_type(found.type).simpleString() != field.dataType.simpleString():
             has = ", ".join(f"{f.name} {spark_type(f.type).simpleString()}" for f in there.values())
             raise SpecError(
-                f"the given schema has a column {field.name} {field.dataType.simpleString()}; but "
-                f"the read has: {has}. Leave out .schema(), or name some of these columns"
+                f"the given schema has a column {field.name} {field.dataType.simpleString()}, "
+                f"but the read returns: {has}. Leave out .schema(), or name only these columns"
             )
         chosen.append(found)
     if pa.schema(chosen).equals(plan.task.schema):

@@ -1,43 +1,58 @@
-"""The reader of ``format("kstore")``: the driver lists the parts of a read for the workers."""
+"""The reader of ``format("kstore")``.
+
+A plan divides a read into parts. The driver lists the parts, and each task on a worker reads one
+part.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from kstore_core.spark.runtime.first_line import without_traceback
+from kstore_core.spark.source.pushdown import PushFilters, narrowed
+
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.datasource import Filter
 
-    from kstore_core.spark.read.plan import ReadPlan, Task
+    from kstore_core.spark.read.plan import ReadPlan
 
 __all__ = ["StoreReader"]
 
 
 class StoreReader(DataSourceReader):
-    """Reads the parts of a plan.
+    """The reader that reads the parts of a plan.
 
-    Only options select records: Spark does not push filters down to this reader.
+    If ``takes_filters`` is true, filters of the query narrow the plan.
     """
 
-    def __init__(self, plan: ReadPlan) -> None:
-        self._task: Task = plan.task
-        self._parts: tuple[Any, ...] = plan.parts
+    def __init__(self, plan: ReadPlan, *, takes_filters: bool) -> None:
+        self._plan = plan
+        if takes_filters:
+            self.pushFilters = PushFilters(self.narrow)  # type: ignore[method-assign]
+
+    def narrow(self, filters: Sequence[Filter]) -> None:
+        """Read fewer rows, but all rows that pass the filters."""
+        self._plan = narrowed(self._plan, filters)
 
     def partitions(self) -> list[InputPartition]:
-        """Return one partition for each part.
+        """Return one Spark partition for each part of the plan.
 
-        Spark requires a partition, so a plan without parts gives one empty partition.
+        Spark requires at least one partition. So, if the plan has no parts, return one partition
+        without a part.
         """
-        return [InputPartition(part) for part in self._parts or (None,)]
+        return [InputPartition(part) for part in self._plan.parts or (None,)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the Arrow batches of one part."""
-        if partition.value is None:
-            return iter(())
-        return self._task.read(partition.value)
+        """Yield the Arrow batches of the part of ``partition``."""
+        with without_traceback():
+            if partition.value is not None:
+                yield from self._plan.task.read(partition.value)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the pickled state, without the parts: Spark passes each task its own part."""
-        return {"_task": self._task, "_parts": ()}
+        """Return the state to pickle, without the parts, because Spark sends each task its part."""
+        return {"_plan": replace(self._plan, parts=())}

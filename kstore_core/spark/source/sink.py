@@ -1,8 +1,8 @@
-"""``df.writeStream.format("kstore")``: writes a streaming changelog into the shards of a store.
+"""The sink ``df.writeStream.format("kstore")``, which writes a streaming changelog into a store.
 
-The result is that of `stream_into` without the argument ``emit``. Tasks write their rows to an
-inbox. The commit of the epoch then applies the rows, one shard after another, in a separate process
-on the driver's machine.
+The sink writes what `stream_into` writes, but it emits no output. Tasks write their rows to an
+inbox. At the end of the epoch, a separate process on the driver's machine applies the rows to one
+shard after another.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kstore_core.errors import SpecError
 from kstore_core.spark.live.layout import LiveLayout
 from kstore_core.spark.live.lock import locked
 from kstore_core.spark.root.root import Root
+from kstore_core.spark.runtime.first_line import without_traceback
 from kstore_core.spark.shards.frames import check_log_columns
 from kstore_core.spark.shards.routing import placed_by_key
 from kstore_core.spark.source.write_options import sink_options
@@ -38,34 +39,31 @@ __all__ = ["Received", "StreamSink"]
 
 @dataclass(frozen=True)
 class Received(WriterCommitMessage):
-    """The message of a task that has written its rows to the inbox of an epoch."""
+    """The message that a task returns after it has written its rows to the inbox of an epoch."""
 
     query: str  # the id of the streaming query
-    file: str | None  # the name of the file; None if the task had no rows
+    file: str | None  # the name of the file in the inbox; None if the task had no rows
 
 
 class StreamSink(DataSourceStreamArrowWriter):
-    """Writes the epochs of a stream into a root; see docs/streaming.md.
+    """The writer that writes the epochs of a stream into a root; see docs/streaming.md.
 
-    The constructor raises SpecError for wrong options, wrong columns, and the output mode complete.
-    It raises StateError if the root belongs to another stream.
+    The constructor raises a SpecError if an option or a column is wrong, or if the output mode is
+    ``complete``. The constructor raises a StateError if the root belongs to another stream.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
             raise SpecError(
-                "outputMode('complete') cannot be used, because it would write all rows again in "
-                "each epoch, but a changelog must contain only new records; use "
+                "kstore does not support outputMode('complete'), because this mode writes all rows "
+                "again in each epoch, but a changelog must contain only new records; use "
                 "outputMode('append') or outputMode('update')"
             )
         self._options = sink_options(options)
+        self._live = LiveLayout.of(Root.at(self._options.path, self._options.storage).path)
         self._by_key = placed_by_key(schema.names, self._options.partition_by)
         timed = self._options.partition_time
         check_log_columns(schema, self._plan("").spec, partition_time=timed)
-
-    @property
-    def _live(self) -> LiveLayout:
-        return LiveLayout.of(Root.at(self._options.path, self._options.storage).path)
 
     def _plan(self, query: str) -> Versions:
         asked = self._options
@@ -80,8 +78,9 @@ class StreamSink(DataSourceStreamArrowWriter):
             query=query,
         )
 
+    @without_traceback()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Received:
-        """Write the rows of a task to the inbox."""
+        """Write the rows of a task to a file in the inbox of the epoch."""
         from pyspark import TaskContext
 
         from kstore_core.spark.live.epochs import epoch_of_task
@@ -96,10 +95,11 @@ class StreamSink(DataSourceStreamArrowWriter):
         self._step("received", None)
         return Received(epoch.query, file)
 
+    @without_traceback()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Apply the rows of all tasks, and publish a version if a version is due.
+        """Apply the rows of all tasks to the shards, and publish a version if one is due.
 
-        Raises SpecError if a record does not fit the store; then no row has been written. Raises
+        Raise a SpecError, before any row is applied, if a record does not fit the store. Raise a
         StateError if another stream is writing to the root, or if the root belongs to another
         stream.
         """
@@ -136,10 +136,16 @@ class StreamSink(DataSourceStreamArrowWriter):
         self._step("cleared", None)
 
     def _step(self, name: str, shard: int | None) -> None:
-        """Do nothing after a step. Tests override it; see :mod:`kstore_core.spark.stream.steps`."""
+        """Do nothing. The sink calls this method after each step of an epoch.
+
+        Tests override the method; see :mod:`kstore_core.spark.stream.steps`.
+        """
 
     def _applied(self, task: EpochTask, versions: Versions, rows: pa.Table | None) -> list[Shard]:
-        """Apply an epoch, and return the shards that changed or were copied."""
+        """Apply the rows of an epoch, and return the shards that got records or were copied.
+
+        Check all rows before the first shard is changed.
+        """
         from kstore_core.spark.shards.log import ShardLog
 
         logs, partitions = {}, versions.stream.partitions
@@ -152,8 +158,8 @@ class StreamSink(DataSourceStreamArrowWriter):
             raise SpecError(
                 f"{len(logs[outside[0]])} records have the partition {outside[0]}, but the store "
                 f"has only the partitions 0 to {partitions - 1}. Set the option partitions to "
-                "the number of the topic's partitions; or set partition_by to 'key', to choose "
-                "shards by key"
+                "the number of the topic's partitions, or set the option partition_by to 'key' to "
+                "choose shards by key"
             )
         for number, log in logs.items():
             task.check(number, log)
@@ -161,7 +167,10 @@ class StreamSink(DataSourceStreamArrowWriter):
         return [shard for shard in done if shard is not None]
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Remove the rows of a failed epoch. A restarted query runs the epoch again."""
+        """Remove the files of a failed epoch from the inbox.
+
+        When the query restarts, Spark runs the epoch again.
+        """
         from kstore_core.spark.stream.inbox import Inbox
 
         received = [message for message in messages if isinstance(message, Received)]

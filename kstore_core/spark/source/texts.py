@@ -1,4 +1,8 @@
-"""Parsers of the texts of options. Each parser raises a ValueError that names the fault."""
+"""Functions that convert the texts of options to values.
+
+If a text is wrong, the functions without a parameter ``spec`` raise a ValueError that names the
+fault.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +46,7 @@ def flag_of(text: str) -> bool:
     try:
         return {"true": True, "false": False}[text.strip().lower()]
     except KeyError:
-        raise ValueError("it is another text") from None
+        raise ValueError("no other text is allowed") from None
 
 
 def time_of(text: str) -> int:
@@ -51,7 +55,9 @@ def time_of(text: str) -> int:
         return to_millis(int(text))
     moment = datetime.fromisoformat(text)
     if moment.utcoffset() is None:
-        raise ValueError("it has no UTC offset, so its instant is unknown; add Z or +01:00")
+        raise ValueError(
+            "it has no UTC offset, so its instant is unknown; add Z, or an offset such as +01:00"
+        )
     return to_millis(moment)
 
 
@@ -81,26 +87,30 @@ def list_of(text: str) -> list[Any]:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(found, list):
-        raise ValueError(f"it is JSON, but of type {type(found).__name__}")
+        raise ValueError(f"the JSON must be a list, not {type(found).__name__}")
     return found
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in choices:
-            raise ValueError("it is another text")
+            raise ValueError("no other text is allowed")
         return text
 
     return parse
 
 
 def spec_of(text: str) -> StoreSpec:
-    """Parse a JSON description of a store, or import a StoreSpec that is named ``module:NAME``."""
+    """Return the StoreSpec that a text describes.
+
+    The text is a description in JSON, or has the form ``module:NAME``. In this form, the function
+    imports the module and returns the variable ``NAME`` of the module.
+    """
     if text.lstrip().startswith("{"):
         return StoredSpec.parse(text.encode()).spec()
     module, _, name = text.partition(":")
     if not name:
-        raise ValueError("it does not begin with a brace, and has no colon")
+        raise ValueError("JSON must begin with a brace, and module:NAME must contain a colon")
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
@@ -111,24 +121,20 @@ def spec_of(text: str) -> StoreSpec:
 
 
 def key_of(spec: StoreSpec, text: str) -> bytes:
-    """Return the serialised key that a text stands for.
+    """Return the serialised key for the text of a key.
 
-    If the store's keys are numbers or JSON, the text is parsed. If the keys are bytes, the text is
-    hexadecimal after ``0x``, or else is encoded as UTF-8. Raises SpecError if the text is not a key
-    of the store.
+    Parse the text with :func:`kstore_core.serdes.value_of_text`. If the keys are bytes and the text
+    begins with ``0x``, decode the rest of the text as hexadecimal; encode other texts as UTF-8.
+    Raise a SpecError if the text is not a key of the store.
     """
     serde: Any = spec.key
     key: Any = text
     try:
         if serde is serdes.BYTES:
             key = bytes.fromhex(text[2:]) if text.startswith("0x") else text.encode()
-        elif serde in (serdes.INT32, serdes.INT64):
-            key = int(text)
-        elif serde is serdes.FLOAT64:
-            key = float(text)
-        elif serde is serdes.JSON:
-            key = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        else:
+            key = serdes.value_of_text(serde, text)
+    except ValueError as error:
         raise SpecError(
             f"{text!r:.200} is not a key of the store {spec.name!r}, whose key serde is "
             f"{serde.name!r}: {error}"
@@ -137,16 +143,20 @@ def key_of(spec: StoreSpec, text: str) -> bytes:
 
 
 def key_of_json(spec: StoreSpec, value: Any) -> bytes:
-    """Return the serialised key for a value of a JSON list; :func:`key_of` parses a string."""
+    """Return the serialised key for a value in a JSON list.
+
+    If the value is a string, :func:`key_of` converts it, unless the store's keys are JSON.
+    """
     if isinstance(value, str) and spec.key is not serdes.JSON:
         return key_of(spec, value)
     return key_bytes(spec, value)
 
 
 def prefix_of(spec: StoreSpec, text: str) -> bytes:
-    """Return the prefix of serialised keys that a text stands for.
+    """Return the first bytes of the serialised keys that the option ``prefix`` selects.
 
-    If the store's keys are not text or JSON, a text that begins with ``0x`` is hexadecimal.
+    Encode the text as UTF-8. But if the store's keys are neither text nor JSON and the text begins
+    with ``0x``, decode the rest of the text as hexadecimal.
     """
     if spec.key is serdes.UTF8 or spec.key is serdes.JSON or not text.startswith("0x"):
         return text.encode()

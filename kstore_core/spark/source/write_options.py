@@ -27,8 +27,8 @@ def spec_json(spec: StoreSpec) -> str:
     Raises
     ------
     SpecError
-        A serde of the store is not built in, so another process cannot find the serde by its
-        name. Put the StoreSpec into a module, and pass ``module:NAME`` as the option.
+        A serde of the store is not built in, so another process cannot find it by its name. Put the
+        StoreSpec into a module, and pass ``module:NAME`` as the option.
 
     Examples
     --------
@@ -41,8 +41,8 @@ def spec_json(spec: StoreSpec) -> str:
         StoredSpec.parse(text.encode()).spec()
     except SpecError as error:
         raise SpecError(
-            f"the store {spec.name!r} cannot be described in JSON: {error}. Put its StoreSpec "
-            "into a module, and pass its name: .option('spec', 'module:NAME')"
+            f"the store {spec.name!r} cannot be described in JSON: {error}. Put the StoreSpec "
+            "into a variable of a module, and pass .option('spec', 'module:NAME')"
         ) from error
     return text
 
@@ -64,8 +64,9 @@ WRITE_OPTIONS = by_name(
         "partition_by",
         one_of("key", "partition"),
         "key or partition",
-        "chooses a record's shard by the murmur2 hash of the key (`key`) or by the column "
-        "`partition`; by default by that column if the DataFrame has it",
+        "what selects the shard of a record: the murmur2 hash of its key (`key`) or the column "
+        "`partition` (`partition`); by default `partition` if the DataFrame has this column, "
+        "otherwise `key`",
     ),
     Option(
         "engine",
@@ -81,12 +82,22 @@ WRITE_OPTIONS = by_name(
         "whether the [header](partition-time.md) `partition-time` of the records also advances "
         "stream time",
     ),
+    Option(
+        "run_bytes",
+        count_of,
+        "a number of 1 or more",
+        "the greatest size in bytes of the records that a task restores in one run, by default "
+        "134217728; if a shard gets more records, the task uses temporary files and several runs",
+    ),
 )
-"""The options of a write by name, without ``path`` and ``storage.…``."""
+"""The options of a batch write by name, except ``path`` and ``storage.…``."""
 
 _CHECKPOINT = "checkpointlocation"
 _OF_SPARK = (_CHECKPOINT, "queryname", "outputmode")
-SINK_OPTIONS = WRITE_OPTIONS | by_name(
+_OF_BATCHES = ("run_bytes",)
+"""The options of a batch write that the sink of a stream does not have."""
+
+SINK_OPTIONS = {name: o for name, o in WRITE_OPTIONS.items() if name not in _OF_BATCHES} | by_name(
     Option(
         "publish_every",
         count_of,
@@ -98,7 +109,7 @@ SINK_OPTIONS = WRITE_OPTIONS | by_name(
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """The parsed options of one write, or of the sink of a stream."""
+    """The parsed options of a batch write or of the sink of a stream."""
 
     path: str
     storage: Mapping[str, str]  # options of the object store
@@ -107,18 +118,19 @@ class WriteOptions:
     partition_by: str | None = None
     engine: str | None = None
     partition_time: bool = False
+    run_bytes: int | None = None  # the size of a run in bytes; None for the default
     publish_every: int = 1  # the number of epochs after which a version is published
     checkpoint: str = ""  # the stream's checkpoint; empty if the session sets it
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
-    """Parse the options of a write. The exceptions are those of :func:`parse_options`."""
+    """Parse the options of a batch write. Raise the same errors as :func:`parse_options`."""
     parsed = parse_options(given, WRITE_OPTIONS, "write")
     return WriteOptions(parsed.path, parsed.storage, **parsed.values)
 
 
 def sink_options(given: Mapping[str, str]) -> WriteOptions:
-    """Parse the options of a stream's sink. The exceptions are those of :func:`parse_options`."""
+    """Parse the options of a stream's sink. Raise the same errors as :func:`parse_options`."""
     texts = {name.lower(): text for name, text in given.items()}
     of_sink = {name: text for name, text in texts.items() if name not in _OF_SPARK}
     parsed = parse_options(of_sink, SINK_OPTIONS, "write")

@@ -140,6 +140,7 @@ def test_two_streams_do_not_share_a_root(tmp_path: Path) -> None:
     [
         ({"path": ""}, "the path is missing"),
         ({"path": "relative"}, "'relative' is relative"),
+        ({"run_bytes": "4096"}, "no option 'run_bytes'"),
         ({"publish_evry": "2"}, "no option 'publish_evry'"),
         ({"publish_every": "0"}, "publish_every='0' is not a number of 1 or more"),
         ({"publish_every": "x"}, "publish_every='x' is not a number of 1 or more"),

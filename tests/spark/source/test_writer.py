@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from kstore_core import serdes, stores
 from kstore_core.errors import CommitConflictError, SpecError, StateError, UnsupportedError
 from kstore_core.spark import by_shard, read_store, spec_json
 from kstore_core.spark.root.root import Root
+from kstore_core.spark.shards import writing
 from kstore_core.spark.shards.frames import spark_schema
 from kstore_core.spark.source.options import READ_OPTIONS
 from kstore_core.spark.source.write_options import WRITE_OPTIONS, write_options
@@ -42,9 +44,24 @@ def written(writer: BatchWriter, *tasks: pa.Table) -> list[Any]:
     ]
 
 
-def test_one_task_may_write_all_shards(root: Path) -> None:
-    writer = BatchWriter(options(root), SCHEMA, False)
-    writer.commit(written(writer, logs.log_table(LOG), logs.log_table([])))
+@pytest.mark.parametrize("run_bytes", [None, 1000])
+def test_one_task_may_write_all_shards(
+    root: Path, run_bytes: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_disk = []
+
+    class Spool(writing.LogSpool):
+        def runs(self) -> Any:
+            on_disk.append(self.is_on_disk)
+            return super().runs()
+
+    monkeypatch.setattr(writing, "LogSpool", Spool)
+    more = {} if run_bytes is None else {"run_bytes": str(run_bytes)}
+    writer = BatchWriter(options(root, **more), SCHEMA, False)
+    log = logs.log_table(LOG)
+    parts = pa.Table.from_batches(log.to_batches(max_chunksize=7))
+    writer.commit(written(writer, parts, logs.log_table([])))
+    assert on_disk == [run_bytes is not None] * logs.SHARDS
     assert contents(Root.at(root)) == logs.visible(logs.model_of(LOG))
     assert files_below(root) == referred(Root.at(root))
 
@@ -125,11 +142,12 @@ def test_an_abort_after_the_commit_takes_nothing(root: Path) -> None:
         ({"path": "rel/ative"}, "'rel/ative' is relative, but Spark's processes"),
         ({"partitions": "0"}, "partitions='0' is not a number of 1 or more"),
         ({"partitions": "x"}, "partitions='x' is not a number"),
-        ({"partition_by": "hash"}, "partition_by='hash' is not key or partition: it is another"),
+        ({"partition_by": "hash"}, "partition_by='hash' is not key or partition: no other text"),
+        ({"run_bytes": "1e6"}, "run_bytes='1e6' is not a number of 1 or more"),
         ({"engine": ""}, "engine='' is not the name of an engine"),
         ({"spec": "{}"}, "option spec='{}' is not JSON"),
         ({"partition": "3"}, r"no option 'partition'. Did you mean 'partitions'\?"),
-        ({"as_of": "3"}, "a write of kstore has no option 'as_of'. It takes: path, spec"),
+        ({"as_of": "3"}, "a write of kstore has no option 'as_of'. The options are: path, spec"),
     ],
 )
 def test_options_that_do_not_fit_are_named(change: dict[str, str], message: str) -> None:
@@ -139,12 +157,21 @@ def test_options_that_do_not_fit_are_named(change: dict[str, str], message: str)
 
 def test_options_are_read() -> None:
     asked = write_options(
-        {"PATH": "s3://b/x", "Partitions": "7", "Storage.Key": "Ab", "partition_by": "key"}
+        {
+            "PATH": "s3://b/x",
+            "Partitions": "7",
+            "Storage.Key": "Ab",
+            "partition_by": "key",
+            "run_bytes": "4096",
+        }
     )
+    assert asked.run_bytes == 4096
     assert (asked.path, asked.partitions, asked.partition_by) == ("s3://b/x", 7, "key")
     assert asked.storage == {"Key": "Ab"}
     assert asked.spec is None
-    assert {"spec", "partitions", "partition_by", "engine", "partition_time"} == set(WRITE_OPTIONS)
+    assert set(WRITE_OPTIONS) == {
+        *("spec", "partitions", "partition_by", "engine", "partition_time", "run_bytes")
+    }
 
 
 def test_a_spec_is_told_as_text() -> None:
@@ -167,7 +194,7 @@ def test_a_spec_is_told_as_text() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"spec": None}, SpecError, "so its store is unknown; pass the options spec"),
+        ({"spec": None}, SpecError, "so its store is unknown; pass a spec and the number"),
         ({"partitions": None}, SpecError, "so its store is unknown"),
         ({"engine": "memory"}, UnsupportedError, "'memory' keeps its data in the process"),
     ],
@@ -228,10 +255,21 @@ def test_by_shard_keeps_an_order(spark: SparkSession) -> None:
         by_shard(df, spec, 0)
 
 
-def test_spark_writes_and_reads_an_object_store(spark: SparkSession, bucket: Bucket) -> None:
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("bucket", "google_bucket"),
+        pytest.param("azure_bucket", marks=pytest.mark.slow),
+        pytest.param("hdfs_bucket", marks=pytest.mark.slow),
+    ],
+)
+def test_spark_writes_and_reads_an_object_store(
+    spark: SparkSession, request: pytest.FixtureRequest, kind: str
+) -> None:
     """Windows, through the data source both ways; then more of them, by write_store."""
-    from kstore_core.spark import write_store
+    from kstore_core.spark import vacuum, verify_root, write_store
 
+    bucket: Bucket = request.getfixturevalue(kind)
     spec = stores.timestamped_window("clicks", 10**9, 100, key=serdes.UTF8, value=serdes.INT64)
     storage = {f"storage.{name}": value for name, value in bucket.options.items()}
     rows = (
@@ -257,6 +295,13 @@ def test_spark_writes_and_reads_an_object_store(spark: SparkSession, bucket: Buc
     assert read_store(
         spark, bucket.address(), version=1, storage_options=bucket.options
     ).count() == len(found)
+    assert {name.removeprefix("stores/rates/") for name in bucket.files()} == referred(
+        bucket.root()
+    )
+    assert verify_root(bucket.address(), storage_options=bucket.options).exit_code == 0
+    time.sleep(1.1)  # the services tell seconds
+    gone = vacuum(bucket.address(), grace_s=0, keep_versions=1, storage_options=bucket.options)
+    assert gone.versions == (1,)
     assert {name.removeprefix("stores/rates/") for name in bucket.files()} == referred(
         bucket.root()
     )

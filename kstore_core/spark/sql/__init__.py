@@ -1,0 +1,1 @@
+"""Stores in Spark SQL: temporary views, and a function that looks up versions."""
