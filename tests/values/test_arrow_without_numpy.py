@@ -9,6 +9,7 @@ from pathlib import Path
 CODE = """
 import sys
 sys.modules["numpy"] = None  # an import of it fails
+from datetime import UTC, date, datetime
 from kstore_core import open_state, serdes, stores
 from kstore_core.arrow import to_binary
 from kstore_core.testing.kinds import KINDS
@@ -23,6 +24,7 @@ else:
     raise SystemExit("numpy was to be missing")
 VALUES = {
     "bytes": b"v", "utf8": "v", "json": {"a": 1}, "int32": -5, "int64": 2**40, "float64": -0.5,
+    "boolean": True, "date": date(1969, 12, 31), "timestamp": datetime(2026, 1, 2, 3, tzinfo=UTC),
 }
 with open_state("nowhere", engine="memory") as state:
     for kind in KINDS:

@@ -51,7 +51,7 @@ def test_a_schema_travels_by_name_and_cannot_be_changed(schema: KeySchema) -> No
 
 
 def test_an_unknown_schema_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(SpecError, match="no key schema 'nothing'; there are: window, session"):
+    with pytest.raises(SpecError, match="'nothing'; the known names are: window, session"):
         keys.by_name("nothing")
 
 

@@ -1,5 +1,6 @@
 """Serdes: Kafka's bytes for the built-in ones, and StateSerdes under Kafka's names."""
 
+import datetime as dt
 import json
 import math
 import pickle
@@ -29,7 +30,12 @@ VALUES = {
     serdes.INT32: st.integers(-(2**31), 2**31 - 1),
     serdes.INT64: st.integers(-(2**63), 2**63 - 1),
     serdes.FLOAT64: st.floats(allow_nan=False),
+    serdes.BOOLEAN: st.booleans(),
+    serdes.DATE: st.dates(),
+    serdes.TIMESTAMP: st.datetimes(timezones=st.just(dt.UTC)),
 }
+NAIVE = dt.datetime(2020, 1, 1)  # noqa: DTZ001 - what is refused
+EAST = dt.timezone(dt.timedelta(hours=2))
 ALL = list(serdes.BUILT_IN.values())
 
 
@@ -54,6 +60,17 @@ def test_a_value_reads_back(serde, data):
         (serdes.FLOAT64, 1.0, "3ff0000000000000"),
         (serdes.JSON, {"b": [1, None], "a": "é"}, b'{"b":[1,null],"a":"\xc3\xa9"}'.hex()),
         (serdes.BYTES, b"\x00", "00"),
+        (serdes.BOOLEAN, True, "01"),
+        (serdes.BOOLEAN, False, "00"),
+        (serdes.DATE, dt.date(1970, 1, 2), "00000001"),
+        (serdes.DATE, dt.date(1969, 12, 31), "ffffffff"),
+        (serdes.DATE, dt.date(1, 1, 1), "fff506c6"),
+        (serdes.TIMESTAMP, dt.datetime(1970, 1, 1, 2, 0, 0, 1, EAST), "0000000000000001"),
+        (
+            serdes.TIMESTAMP,
+            dt.datetime(1969, 12, 31, 23, 59, 59, tzinfo=dt.UTC),
+            "fffffffffff0bdc0",
+        ),
     ],
 )
 def test_the_bytes_are_kafkas(serde, value, raw):
@@ -89,6 +106,16 @@ def test_bytes_takes_anything_that_is_bytes(value):
         (serdes.INT64, b"5"),
         (serdes.FLOAT64, "1.5"),
         (serdes.FLOAT64, 10**400),
+        (serdes.BOOLEAN, 1),
+        (serdes.BOOLEAN, "true"),
+        (serdes.BOOLEAN, None),
+        (serdes.DATE, "2020-01-01"),
+        (serdes.DATE, NAIVE),
+        (serdes.DATE, None),
+        (serdes.TIMESTAMP, dt.date(2020, 1, 1)),
+        (serdes.TIMESTAMP, NAIVE),
+        (serdes.TIMESTAMP, 5),
+        (serdes.TIMESTAMP, None),
     ],
 )
 def test_what_a_serde_cannot_hold_is_refused(serde, value):
@@ -109,6 +136,15 @@ def test_what_a_serde_cannot_hold_is_refused(serde, value):
         (serdes.INT32, b"12345"),
         (serdes.INT64, b"1234"),
         (serdes.FLOAT64, b"123456789"),
+        (serdes.BOOLEAN, b""),
+        (serdes.BOOLEAN, b"\x02"),
+        (serdes.BOOLEAN, b"\x01\x01"),
+        (serdes.DATE, b"123"),
+        (serdes.DATE, b"\x7f\xff\xff\xff"),
+        (serdes.DATE, b"\x80\x00\x00\x00"),
+        (serdes.TIMESTAMP, b"1234"),
+        (serdes.TIMESTAMP, b"\x7f" + 7 * b"\xff"),
+        (serdes.TIMESTAMP, b"\x80" + 7 * b"\x00"),
     ],
     ids=lambda given: repr(given)[:20],
 )
@@ -139,6 +175,10 @@ def test_an_unknown_name_lists_the_known_ones():
         (serdes.INT32, pa.int32()),
         (serdes.INT64, pa.int64()),
         (serdes.FLOAT64, pa.float64()),
+        (serdes.BOOLEAN, pa.bool_()),
+        (serdes.DATE, pa.date32()),
+        (serdes.TIMESTAMP, pa.timestamp("us", "UTC")),
+        (serdes.decimal(10, 2), pa.decimal128(10, 2)),
     ],
 )
 def test_columns_have_the_type_of_their_values(serde, arrow_type):
@@ -157,6 +197,23 @@ class Tagging:
 
     def deserialize(self, data, headers):
         return data.decode(), headers.value("seen")
+
+
+@pytest.mark.parametrize(
+    ("serde", "value", "message"),
+    [
+        (
+            serdes.DATE,
+            NAIVE,
+            r"takes datetime.date, not datetime; pass value.date",
+        ),
+        (serdes.TIMESTAMP, NAIVE, r"aware datetime, not the naive .*pass tzinfo"),
+        (serdes.BOOLEAN, 1, r"serdes.BOOLEAN takes bool, not int"),
+    ],
+)
+def test_errors_say_what_to_pass(serde, value, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        serde.serialize(value)
 
 
 def test_state_serdes_pass_the_headers_on():

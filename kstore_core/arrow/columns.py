@@ -1,30 +1,27 @@
-"""Functions that serialise and deserialise Arrow columns of keys and values.
-
-The functions need pyarrow (``pip install 'pyarrow>=18'``), and import it when they are called.
-"""
+"""The choice of the conversion between a column of values and a column of bytes, by the serde."""
 
 from __future__ import annotations
 
 import json
-import sys
-from array import array
 from typing import TYPE_CHECKING, Any
 
 from kstore_core import serdes
+from kstore_core.arrow import decimals, ipc_rows, json_rows, numbers
 from kstore_core.codec import Headers
-from kstore_core.errors import FormatError
-from kstore_core.serdes import Serde
+from kstore_core.errors import FormatError, SpecError
+from kstore_core.serdes import Serde, TypedSerde
+from kstore_core.serdes.types import type_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["HEADERS_FIELDS", "headers_type", "to_binary", "to_typed"]
+__all__ = ["HEADERS_FIELDS", "check_json", "headers_type", "to_binary", "to_typed"]
 
 HEADERS_FIELDS = ("key", "value")
 """The names of the fields of a header in a column of headers."""
 
-_NUMBERS = {"int32": "i", "int64": "q", "float64": "d"}
-"""The type codes of :mod:`array` for the numeric serdes. An array swaps bytes without numpy."""
+_FORMS = {"decimal": decimals, "json": json_rows, "arrow": ipc_rows}
+"""The modules that convert the columns of typed serdes."""
 
 
 def headers_type() -> pa.DataType:
@@ -55,39 +52,15 @@ def to_typed(serde: Serde[Any], column: pa.Array) -> pa.Array:
             return column.cast(pa.string())
         except pa.ArrowInvalid as error:
             raise FormatError(f"a stored value is not UTF-8: {error}") from error
-    if serde.name in _NUMBERS and serde is serdes.BUILT_IN.get(serde.name):
-        return _to_numbers(column, _NUMBERS[serde.name], serde)
+    if numbers.is_number(serde):
+        return numbers.read(serde, column)
+    if isinstance(serde, TypedSerde):
+        return _FORMS[serde.form].read(serde.kind, column)
     no_headers = Headers()
     return pa.array(
         [None if v is None else serde.deserialize(v, no_headers) for v in column.to_pylist()],
         serde.arrow_type,
     )
-
-
-def _to_numbers(column: pa.Array, code: str, serde: Serde[Any]) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    size = array(code).itemsize
-    filled = pc.fill_null(column, b"\0" * size) if column.null_count else column
-    if len(filled) and not pc.all(pc.equal(pc.binary_length(filled), size)).as_py():
-        raise FormatError(f"each value of serdes.{serde.name.upper()} must have {size} bytes")
-    numbers = _swapped(filled.cast(pa.binary(size)), code, serde.arrow_type)
-    return pc.if_else(pc.is_null(column), None, numbers) if column.null_count else numbers
-
-
-def _swapped(column: pa.Array, code: str, to: pa.DataType) -> pa.Array:
-    """Convert numbers between big-endian and native byte order. The column must have no nulls."""
-    import pyarrow as pa
-
-    numbers = array(code)
-    if len(column):
-        size = numbers.itemsize
-        begin = column.offset * size
-        numbers.frombytes(memoryview(column.buffers()[1])[begin : begin + len(column) * size])
-    if sys.byteorder == "little":
-        numbers.byteswap()
-    return pa.Array.from_buffers(to, len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def to_binary(serde: Serde[Any], column: pa.Array) -> pa.Array:
@@ -117,18 +90,36 @@ def _to_binary(serde: Serde[Any], column: pa.Array) -> pa.Array:
     if serde is serdes.UTF8 or serde is serdes.JSON:
         _expect(column, serde, "string")
     if serde is serdes.JSON:
-        for text in column.to_pylist():
-            if text is not None:
-                _check_json(text)
+        check_json(column)
     if serde is serdes.UTF8 or serde is serdes.JSON:
         return column.cast(pa.string()).cast(pa.binary())
-    if serde.name in _NUMBERS and serde is serdes.BUILT_IN.get(serde.name):
-        return _from_numbers(column.cast(serde.arrow_type), _NUMBERS[serde.name])
+    if numbers.is_number(serde):
+        return numbers.write(serde, column)
+    if isinstance(serde, TypedSerde):
+        if column.type != serde.arrow_type:
+            column = _cast(column, serde)
+        return _FORMS[serde.form].write(serde.kind, column)
     no_headers = Headers()
     return pa.array(
         [None if v is None else serde.serialize(v, no_headers) for v in column.to_pylist()],
         pa.binary(),
     )
+
+
+def _cast(column: pa.Array, serde: TypedSerde) -> pa.Array:
+    """Cast a column to the type of a serde. Time zones and the widths of offsets may differ."""
+    import pyarrow as pa
+
+    try:
+        is_fit = pa.types.is_null(column.type) or type_of(column.type) == serde.kind
+    except SpecError:
+        is_fit = False
+    if not is_fit:
+        raise TypeError(
+            f"the serde {serde.name!r} needs a column of {serde.kind}, not {column.type}; cast the "
+            "column"
+        )
+    return column.cast(serde.arrow_type)
 
 
 def _expect(column: pa.Array, serde: Serde[Any], kind: str) -> None:
@@ -137,17 +128,14 @@ def _expect(column: pa.Array, serde: Serde[Any], kind: str) -> None:
         raise TypeError(f"the serde {serde.name!r} needs a {kind} column, not {column.type}")
 
 
-def _check_json(text: str) -> None:
-    try:
-        json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"{text[:50]!r} in a column of JSON is not valid JSON: {error}") from error
+def check_json(column: pa.Array) -> None:
+    """Raise a ValueError if a column of strings contains a value that is not JSON.
 
-
-def _from_numbers(column: pa.Array, code: str) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    filled = pc.fill_null(column, 0) if column.null_count else column
-    binary = _swapped(filled, code, pa.binary(array(code).itemsize)).cast(pa.binary())
-    return pc.if_else(pc.is_null(column), None, binary) if column.null_count else binary
+    A null is accepted.
+    """
+    for text in column.to_pylist():
+        try:
+            if text is not None:
+                json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{text[:50]!r} is not valid JSON: {error}") from error
