@@ -52,7 +52,7 @@ def test_a_python_without_kstore_is_named(spark: SparkSession, tmp_path: Path) -
         check_cluster(spark, tasks=1)
     text = str(caught.value)
     assert f"on {HOST} ({bare})" in text
-    assert f"pyarrow is not installed: {install('spark')}" in text
+    assert f"pyarrow is not installed; run {install('spark')}" in text
     assert "spark.archives" in text
 
 
@@ -87,7 +87,7 @@ def test_what_no_cluster_can_use_is_refused_before_a_task_runs() -> None:
     with pytest.raises(UnknownEngineError, match="no engine named 'rocks'"):
         check_cluster(None, engine="rocks")  # type: ignore[arg-type]
     for tasks in (0, -1, True, 1.5):
-        with pytest.raises(ValueError, match=r"tasks=.* is not an int from 1 on"):
+        with pytest.raises(ValueError, match=r"tasks=.* must be an int of 1 or more"):
             check_cluster(None, tasks=tasks)  # type: ignore[arg-type]
 
 
@@ -103,7 +103,7 @@ def test_a_root_of_one_machine_is_told(
 ) -> None:
     """The classic mistake: a path that every machine has, each its own."""
     monkeypatch.setattr(Root, "at", Elsewhere.at)
-    with pytest.raises(StateError, match="the machines cannot all use") as caught:
+    with pytest.raises(StateError, match="cannot be used on all machines") as caught:
         check_cluster(spark, root, tasks=2)
     assert f"on {HOST} ({sys.executable}): a task cannot see the driver's file" in str(caught.value)
     assert "or a root in an object store" in str(caught.value)

@@ -26,6 +26,7 @@ from tests.spark.support.logs import (
     nothing_written,
     visible,
 )
+from tests.spark.support.object_store import Bucket
 
 OF_TASKS = STEPS[:4]
 
@@ -35,7 +36,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark]
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     cores = {"spark.master": "local-cluster[2,2,1024]"}  # for as many streams as there are steps
-    with local_cluster(tmp_path_factory.mktemp("cluster"), cores) as started:
+    caches = {"KSTORE_SHARD_CACHE": "cache"}  # a relative path, so each executor has its own
+    with local_cluster(tmp_path_factory.mktemp("cluster"), cores, caches) as started:
         yield started
 
 
@@ -81,29 +83,35 @@ def test_the_cluster_is_looked_at(cluster: LocalCluster, root: Path) -> None:
     assert nothing_written(root)
 
 
+@pytest.mark.parametrize("place", ["disk", "objects"])
 def test_streams_have_each_epoch_once_whoever_is_killed(
-    cluster: LocalCluster, tmp_path: Path
+    cluster: LocalCluster, tmp_path: Path, bucket: Bucket, place: str
 ) -> None:
     """An executor after each step of the first epoch, a worker after each of the second."""
-    plan(tmp_path, {step: [(step, EXECUTOR), (step, WORKER)] for step in OF_TASKS})
-    cluster.call(streams, str(tmp_path), OF_TASKS)
-    check_once(tmp_path, OF_TASKS)
+    steps = ["committed", "copied", "put"] if place == "objects" else OF_TASKS
+    plan(tmp_path, {step: [(step, EXECUTOR), (step, WORKER)] for step in steps})
+    if place == "disk":
+        cluster.call(streams, str(tmp_path), steps)
+        check_once(tmp_path, steps)
+    else:
+        home = f"s3://{bucket.name}"
+        cluster.call(streams, str(tmp_path), steps, home, bucket.options)
+        check_once(tmp_path, steps, bucket)
 
 
-def test_state_is_kept_by_executors_that_come_and_go(cluster: LocalCluster, tmp_path: Path) -> None:
-    kills = [(moment, who) for who in (WORKER, EXECUTOR) for moment in ("written", "committed")]
+@pytest.mark.parametrize("place", ["disk", "objects"])
+def test_state_is_kept_by_executors_that_come_and_go(
+    cluster: LocalCluster, tmp_path: Path, bucket: Bucket, place: str
+) -> None:
+    """On an object store, the executors have no directory of the state in common."""
+    moments = ("written", "committed", *(["put"] if place == "objects" else []))
+    kills = [(moment, who) for who in (WORKER, EXECUTOR) for moment in moments]
     epochs = [[(f"k{(n + epoch) % 4}", n) for n in range(7)] for epoch in range(len(kills) + 1)]
     planned = map_state_work.kills_of(tmp_path)
     planned.plan(kills)
-    totals: dict[str, int] = {}
-    expected = []
-    for number, rows in enumerate(epochs):
-        given = []
-        for key, amount in rows:
-            totals[key] = totals.get(key, 0) + amount
-            given.append((key, totals[key]))
-        expected.append((number, sorted(given)))
-    assert cluster.call(map_state_work.running_totals, str(tmp_path), epochs) == expected
+    where = [] if place == "disk" else [bucket.address(), bucket.options]
+    given = cluster.call(map_state_work.running_totals, str(tmp_path), epochs, *where)
+    assert given == map_state_work.expected_totals(epochs)
     assert planned.left() == []
 
 

@@ -106,7 +106,7 @@ def test_a_root_that_is_only_read_is_not_written_to(root: Path, tmp_path: Path) 
 def test_another_version_of_kstore_is_refused() -> None:
     found = seen()
     with pytest.raises(
-        EngineUnavailableError, match=r"the version of kstore is 0\.0\.1, and .* the driver"
+        EngineUnavailableError, match=r"the version of kstore is 0\.0\.1, but the driver"
     ):
         cluster._refuse_software([found | {"kstore": "0.0.1"}])
     cluster._refuse_software([found])
