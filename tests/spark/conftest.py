@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.support.object_store import bucket, s3_server  # noqa: F401 - fixtures
+from tests.spark.support.hdfs.cluster import hdfs, hdfs_bucket  # noqa: F401 - fixtures
+from tests.spark.support.object_store import (  # noqa: F401 - fixtures
+    azure_bucket,
+    azure_server,
+    bucket,
+    google_bucket,
+    google_server,
+    own_cache,
+    s3_server,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

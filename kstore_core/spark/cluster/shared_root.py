@@ -1,20 +1,24 @@
 """The check that the path of a root leads to the same directory on all machines.
 
-The driver and the tasks write files, and read the files that the other side wrote. The files are
-uploads of a job that is never published.
+The driver writes a file, which each task reads. Each task writes a file, which the driver reads.
+The files are uploads of a job that is never published.
 """
 
 from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kstore_core.errors import KStoreError
 from kstore_core.spark.root.root import Root
+from kstore_core.spark.runtime.server import on_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["Visit", "visiting"]
 
@@ -23,7 +27,7 @@ _DRIVER = "driver"
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """The check of a root by the driver and its tasks. Each task receives a copy.
+    """The check of a root by the driver and the tasks. Each task receives a copy of this object.
 
     Attributes
     ----------
@@ -32,7 +36,7 @@ class Visit:
     newest : int, optional
         The newest version that the driver sees, or None if it sees no version.
     job : str, optional
-        The name of the job whose uploads are the files, or None if the check writes nothing.
+        The name of the job that owns the files of the check, or None if the check writes nothing.
     """
 
     root: Root
@@ -40,7 +44,11 @@ class Visit:
     job: str | None = None
 
     def from_a_task(self, slot: int) -> str | None:
-        """Check the root on the machine of this task, and return the fault, or None."""
+        """Check the root on the machine of a task.
+
+        Return a text about the fault, or None if the task can use the root. ``slot`` is the number
+        of the task.
+        """
         if self.job is None:
             return self._without_the_newest()
         unseen = self._unread(_DRIVER)
@@ -53,19 +61,25 @@ class Visit:
         return None
 
     def from_the_driver(self, slot: int) -> str | None:
-        """Check on the driver that a task's file is visible, and return the fault, or None.
+        """Check on the driver that the file of a task can be read.
 
-        Call this only for a task that reported no fault.
+        Return a text about the fault, or None if the driver can read the file. ``slot`` is the
+        number of the task. Call this method only for a task whose :meth:`from_a_task` returned
+        None.
         """
         unread = None if self.job is None else self._unread(str(slot))
         return None if unread is None else f"the driver cannot see a task's file: {unread}"
 
+    def all_from_the_driver(self, slots: Iterable[int]) -> dict[int, str | None]:
+        """Return the result of :meth:`from_the_driver` for each of several tasks."""
+        return {slot: self.from_the_driver(slot) for slot in slots}
+
     def write(self, writer: str = _DRIVER) -> None:
-        """Write the file of ``writer``, which is the driver or the number of a task."""
+        """Write the file of a task, whose number ``writer`` is, or by default of the driver."""
         self.root.storage.put_new(self._place(writer), self._note(writer))
 
     def _unread(self, writer: str) -> str | None:
-        """Read the file of ``writer``, and return the fault, or None if the file is as written."""
+        """Read the file of ``writer``, and return a text about the fault, or None."""
         try:
             found = self.root.storage.read(self._place(writer))
         except (KStoreError, OSError) as error:
@@ -73,7 +87,7 @@ class Visit:
         return (
             None
             if found == self._note(writer)
-            else f"{self._place(writer)} contains {found[:80]!r}"
+            else f"{self._place(writer)} contains {found[:80]!r}, not {self._note(writer)!r}"
         )
 
     def _without_the_newest(self) -> str | None:
@@ -97,22 +111,40 @@ class Visit:
 
 @contextmanager
 def visiting(
-    root: str | os.PathLike[str], storage_options: Mapping[str, Any] | None, *, write: bool
+    root: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None,
+    *,
+    write: bool,
+    spark: SparkSession | None = None,
 ) -> Iterator[Visit]:
-    """Yield a check of a root, and remove the files of the check when the context ends.
+    """Return a context manager that yields a Visit, which checks a root.
 
-    If ``write`` is true, the driver's file is written before.
+    If ``write`` is true, the context manager writes the driver's file at its start, and removes all
+    files of the check at its end. With a session ``spark`` of Spark Connect, a task on the cluster
+    does this.
     """
-    at = Root.at(root, storage_options)
-    newest = max(at.versions(), default=None)
-    if not write:
-        yield Visit(at, newest)
-        return
-    visit = Visit(at, newest, uuid.uuid4().hex)
-    assert visit.job is not None
-    at.begin(visit.job)
+    job = uuid.uuid4().hex if write else None
+    visit = on_server(spark, _begin, root, storage_options, job)
     try:
-        visit.write()
         yield visit
     finally:
-        at.discard(visit.job)
+        if job is not None:
+            on_server(spark, visit.root.discard, job)
+
+
+def _begin(
+    root: str | os.PathLike[str], storage_options: Mapping[str, Any] | None, job: str | None
+) -> Visit:
+    """Return the Visit of a check. If ``job`` is not None, write the driver's file."""
+    at = Root.at(root, storage_options)
+    visit = Visit(at, max(at.versions(), default=None), job)
+    if job is not None:
+        at.begin(job)
+        try:
+            visit.write()
+        except FileExistsError:  # an earlier attempt of this task wrote the file
+            pass
+        except BaseException:
+            at.discard(job)
+            raise
+    return visit

@@ -22,10 +22,11 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
 def serialized(serde: Serde[Any], column: pa.Array) -> pa.Array:
-    """Serialise the values of a column with a serde.
+    """Serialise the values of a column with a serde, and return a binary column.
 
-    A binary column is returned unchanged. If the serde is JSON and the column is text, the text is
-    JSON already, so it is only encoded as UTF-8.
+    The values of a binary column must be serialised already, so the column is returned unchanged.
+    If the serde is JSON and the column contains strings, each string must be JSON already. The
+    function only encodes the string as UTF-8.
     """
     if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
         return column.cast(pa.binary())
@@ -35,8 +36,8 @@ def serialized(serde: Serde[Any], column: pa.Array) -> pa.Array:
 def timestamps(column: pa.Array, *, as_millis: bool) -> pa.Array:
     """Convert times in ms to Spark timestamps, or return them unchanged if ``as_millis`` is true.
 
-    Raises FormatError if a time does not fit into a Spark timestamp, which has microseconds in 64
-    bits.
+    Raises FormatError if a time does not fit into a Spark timestamp, which stores microseconds in
+    64 bits.
     """
     if as_millis:
         return column
@@ -44,15 +45,16 @@ def timestamps(column: pa.Array, *, as_millis: bool) -> pa.Array:
         return pc.multiply_checked(column, pa.scalar(1000, pa.int64())).cast(TIMESTAMP)
     except pa.ArrowInvalid as error:
         raise FormatError(
-            "a stored time does not fit into a Spark timestamp; read with timestamps='millis'"
+            "a stored time does not fit into a Spark timestamp; pass timestamps='millis' to read "
+            "the times as integers"
         ) from error
 
 
 def millis(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Convert a column of timestamps or of times in ms to two arrays of times in ms.
 
-    The first array has the times rounded down, the second the times rounded up. The result for a
-    null is arbitrary.
+    The times are rounded down in the first array, and up in the second array. A null becomes an
+    arbitrary number.
     """
     if not pa.types.is_timestamp(column.type):
         exact = integers(column)
@@ -68,7 +70,7 @@ def integers(column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def sliced(data: bytes, width: int) -> pa.Array:
-    """Cut bytes into a binary array of values with ``width`` bytes."""
+    """Cut ``data`` into values of ``width`` bytes each, and return the values as a binary array."""
     fixed = pa.binary(width)
     buffers = [None, pa.py_buffer(data)]
     return pa.Array.from_buffers(fixed, len(data) // width, buffers).cast(pa.binary())
@@ -77,7 +79,8 @@ def sliced(data: bytes, width: int) -> pa.Array:
 def combined(column: pa.ChunkedArray, what: str) -> pa.Array:
     """Combine a column's chunks into one array.
 
-    Raises SpecError, which names the column ``what``, if the column has more than 2 GiB.
+    ``what`` is the name of the column, for the error. Raises SpecError if the column has more than
+    2 GiB.
     """
     whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(whole, pa.ChunkedArray):

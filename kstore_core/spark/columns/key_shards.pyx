@@ -1,7 +1,7 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""A function that computes the shards of a whole column of keys, by Kafka's murmur2 hash."""
+"""A function that computes the shards of a whole Arrow column of keys, by Kafka's murmur2 hash."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
@@ -13,9 +13,10 @@ __all__ = ["put_shards"]
 
 
 def put_shards(keys, int32_t shards, int32_t[::1] out not None):
-    """Write the shard of each key, from 0 to ``shards - 1``, into `out`. A null key gets 0.
+    """Write the shard of each key to `out`, as a number from 0 to ``shards - 1``.
 
-    `keys` must be an Arrow array of binary or string, and `out` must have the length of `keys`.
+    The shard of a null key is 0. `keys` must be an Arrow array of type binary or string, and `out`
+    must have as many items as `keys`.
     """
     cdef Column column = open_column(keys, "keys")
     cdef Texts texts
@@ -25,9 +26,12 @@ def put_shards(keys, int32_t shards, int32_t[::1] out not None):
     memset(&texts, 0, sizeof(Texts))
     column.as_texts(&texts, "keys", True)
     if shards < 1:
-        raise ValueError(f"shards={shards} is less than 1")
+        raise ValueError(f"shards={shards} is less than 1; pass 1 or more")
     if out.shape[0] != texts.length:
-        raise ValueError(f"out has room for {out.shape[0]} shards, not for {texts.length} keys")
+        raise ValueError(
+            f"out has {out.shape[0]} items for {texts.length} keys; pass an array with one item "
+            "for each key"
+        )
     with nogil:
         for i in range(texts.length):
             if not text_valid(&texts, i):

@@ -1,8 +1,8 @@
-"""Functions for the keys of a changelog's records.
+"""Functions that make and check the keys of a changelog's records.
 
-In the changelog of a window or session store, a key is the user's key, followed by the bytes of the
-times. A DataFrame has either such keys, or the user's keys and separate columns of times. Only the
-user's key determines the shard.
+In the changelog of a window or session store, each key consists of the user's key and the bytes of
+the window's or session's times. A DataFrame may have such keys, or else the user's keys and
+separate columns of times. Only the user's key determines the shard of a record.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from kstore_core.spec import StoreSpec
 __all__ = ["TIME_BYTES", "keys_of", "tail_bytes", "times_of_shape", "user_keys"]
 
 TIME_BYTES = {"window": 12, "session": 16}
-"""The number of bytes that follow the user's key, by the store's shape."""
+"""The number of bytes that follow the user's key in a changelog's key, by the store's shape."""
 
 _TIMES = {"window": ("window_start",), "session": ("session_start", "session_end")}
 _MAX_SEQUENCE = 2**31 - 1
 
 
 def times_of_shape(spec: StoreSpec) -> tuple[str, ...]:
-    """Return the names of the time columns that a DataFrame with plain user's keys must have.
+    """Return the columns of times that a DataFrame needs if its keys contain no times.
 
     The result is empty unless the store has windows or sessions.
     """
@@ -37,25 +37,28 @@ def times_of_shape(spec: StoreSpec) -> tuple[str, ...]:
 
 
 def tail_bytes(spec: StoreSpec, names: Collection[str]) -> int:
-    """Return how many bytes of times follow the user's keys in the column ``key``.
+    """Return the number of bytes after the user's key in each value of the column ``key``.
 
-    ``names`` are the columns of the DataFrame.
+    These bytes contain times. ``names`` contains the names of the DataFrame's columns. The result
+    is 0 if the DataFrame has columns of times, or if the store has neither windows nor sessions.
     """
     times = times_of_shape(spec)
     return TIME_BYTES[spec.shape] if times and times[0] not in names else 0
 
 
 def user_keys(spec: StoreSpec, keys: pa.Array) -> pa.Array:
-    """Return the user's keys that are contained in the keys from :func:`keys_of`."""
+    """Return the user's keys, which are the first part of the keys that :func:`keys_of` returns."""
     width = TIME_BYTES.get(spec.shape, 0)
     return pc.binary_slice(keys, 0, -width) if width and len(keys) else keys
 
 
 def keys_of(spec: StoreSpec, column: Callable[[str], pa.Array | None]) -> pa.Array:
-    """Return the serialised keys of records, followed by the times of a window or session.
+    """Return the serialised keys of records, as they are in the changelog of the store.
 
-    ``column`` is a function that returns a column of the log by name, without nulls, or None if the
-    column is missing. Raises SpecError if times are invalid or keys are too short to contain times.
+    In a window or session store, each key ends with the bytes of its times. ``column`` is a
+    function from a name to the records' column of this name, or to None if the records lack the
+    column. The column must not contain nulls. Raises SpecError if times are invalid, or if keys are
+    too short to contain times.
     """
     keys = column("key")
     assert keys is not None
@@ -83,7 +86,7 @@ def keys_of(spec: StoreSpec, column: Callable[[str], pa.Array | None]) -> pa.Arr
 
 
 def _checked(spec: StoreSpec, keys: pa.Array) -> pa.Array:
-    """Check the times in the keys of a changelog, and return the keys."""
+    """Check the times at the end of each key of a changelog, and return the keys unchanged."""
     width = TIME_BYTES[spec.shape]
     if not len(keys):
         return keys
@@ -92,8 +95,8 @@ def _checked(spec: StoreSpec, keys: pa.Array) -> pa.Array:
         short = int(np.argmin(lengths.to_numpy(zero_copy_only=False)))
         raise SpecError(
             f"the key {keys[short].as_py()!r} is too short for the {spec.shape} store "
-            f"{spec.name!r}, whose keys end in {width} bytes of times; pass the user's key, with "
-            f"the columns {' and '.join(times_of_shape(spec))}"
+            f"{spec.name!r}, whose keys end in {width} bytes of times; pass the changelog of this "
+            f"store, or pass the times in the columns {' and '.join(times_of_shape(spec))}"
         )
     tails = pc.binary_slice(keys, -width).cast(pa.binary(width))
     second = ">i8" if spec.shape == "session" else ">i4"
@@ -114,7 +117,7 @@ def _checked(spec: StoreSpec, keys: pa.Array) -> pa.Array:
 
 
 def _whole(column: pa.Array | None, name: str) -> npt.NDArray[np.int64]:
-    """Convert a column to times in ms.
+    """Convert a column of timestamps or of times in ms to an array of times in ms.
 
     Raises SpecError if a time is negative or is not a whole number of ms.
     """
@@ -139,6 +142,6 @@ def _refuse(
     places = np.flatnonzero(wrong)
     if len(places):
         raise SpecError(
-            f"{len(places)} of {len(values)} records have a {name} that {why}: "
-            f"{values[places[0]]}; correct them or filter them out. Nothing was written"
+            f"{len(places)} of {len(values)} records have a {name} that {why}, such as "
+            f"{values[places[0]]}; correct these records or filter them out. Nothing was written"
         )

@@ -17,15 +17,19 @@ __all__ = ["NO_TIME", "header_times", "latest_partition_time", "stamped"]
 Times = npt.NDArray[np.int64]
 
 NO_TIME = np.iinfo(np.int64).min
-"""The time that stands for a row without the header. It is before every other time."""
+"""The number that stands for the partition time of a row without the header ``partition-time``.
+
+This number is less than every partition time.
+"""
 
 
 def stamped(headers: pa.Array, read: Times, sent: Times) -> pa.Array:
-    """Replace the header ``partition-time`` in each row's headers, and return the column.
+    """Replace the header ``partition-time`` in each row's headers, and return the new column.
 
-    ``read`` and ``sent`` are times in ms. Each row gets a header with ``read``, and a second header
-    with ``sent`` if that is greater. A null in ``headers`` stands for a row without headers. See
-    :mod:`kstore_core.partition_time`.
+    ``read`` and ``sent`` contain times in ms, with one time for each row. A row gets a header with
+    its time in ``read``. If its time in ``sent`` is greater, the row also gets a second header with
+    the time in ``sent``. A null in ``headers`` means that the row has no headers. See
+    :mod:`kstore_core.partition_time` for the meaning of the two times.
     """
     kind = arrow.headers_type()
     whole = headers.cast(kind)
@@ -46,7 +50,7 @@ def stamped(headers: pa.Array, read: Times, sent: Times) -> pa.Array:
 
 
 def latest_partition_time(headers: pa.ChunkedArray) -> int | None:
-    """Return the greatest partition time in a column of headers, or None if there is none.
+    """Return the greatest partition time in a column of headers, or None if no row has the header.
 
     Raises FormatError if the value of a header ``partition-time`` does not have 8 bytes.
     """
@@ -55,31 +59,36 @@ def latest_partition_time(headers: pa.ChunkedArray) -> int | None:
 
 
 def header_times(headers: pa.Array | None, count: int) -> tuple[Times, Times]:
-    """Return the partition times in the headers of ``count`` rows, as two arrays of ms.
+    """Return the partition times in the headers of ``count`` rows, as two arrays of times in ms.
 
-    The first array has each row's first partition time: the time at the row. The second array has
-    the last partition time: the time just before the next row. A row without the header has
-    ``NO_TIME``. Raises FormatError if the value of a header ``partition-time`` does not have 8
-    bytes.
+    The first array contains each row's first header ``partition-time``, which is the partition's
+    greatest time so far. The second array contains each row's last header ``partition-time``, which
+    is the greatest time before the next row of the partition. Both arrays contain ``NO_TIME`` for a
+    row without the header. Raises FormatError if the value of a header ``partition-time`` does not
+    have 8 bytes.
     """
     read, sent = np.full(count, NO_TIME), np.full(count, NO_TIME)
     if headers is not None:
         owners, times = _times(headers)
-        sent[owners] = times  # the last header of a row
-        read[owners[::-1]] = times[::-1]
+        sent[owners] = times  # The last assignment wins, which is a row's last header.
+        read[owners[::-1]] = times[::-1]  # In reverse order, a row's first header wins.
     return read, sent
 
 
 def _times(headers: pa.Array) -> tuple[Times, Times]:
-    """Return the row and the time of each header ``partition-time``, in the order of the rows."""
+    """Return two arrays: the row and the time of each header ``partition-time``.
+
+    The arrays are in the order of the rows.
+    """
     pairs = headers.flatten()
     named = pc.equal(pc.struct_field(pairs, "key"), HEADER)
     values = pc.struct_field(pairs, "value").filter(named)
     sizes = pc.fill_null(pc.binary_length(values), -1)
     if len(values) and not pc.all(pc.equal(sizes, 8)).as_py():
         raise FormatError(
-            f"a row's header {HEADER!r} does not have 8 bytes, so its sender uses this name for "
-            "other data. Remove the header from the rows, or leave partition_time out"
+            f"the value of a row's header {HEADER!r} does not have 8 bytes, so the sender of the "
+            "row uses this name for other data. Remove the header from the rows, or leave out "
+            "partition_time"
         )
     owners = pc.list_parent_indices(headers).filter(named).to_numpy().astype(np.int64)
     return owners, np.frombuffer(b"".join(values.to_pylist()), ">i8").astype(np.int64)

@@ -1,7 +1,7 @@
 """Functions that compute the shards of a whole Arrow column of keys, by Kafka's murmur2 hash.
 
-For each key the result equals :func:`kstore_core.codec.partition`. Spark's ``hash()`` is another
-function, so a DataFrame that is partitioned by ``hash()`` does not match a topic's partitions.
+The shard of each key equals the result of :func:`kstore_core.codec.partition` for the key. Spark's
+``hash()`` is another hash function, so it does not give the numbers of a topic's partitions.
 """
 
 from __future__ import annotations
@@ -20,23 +20,44 @@ from kstore_core.spark.columns.key_shards import put_shards
 if TYPE_CHECKING:
     from kstore_core.serdes import Serde
 
-__all__ = ["ShardOfKey", "shards_of"]
+__all__ = ["ShardOfKey", "hashes_of", "shards_of"]
+
+_MOST = 2**31 - 1
 
 
 def shards_of(keys: pa.Array, shards: int) -> npt.NDArray[np.int32]:
-    """Return the shard of each serialised key, from 0 to ``shards - 1``. A null key gets 0."""
+    """Return the shard of each serialised key as a number from 0 to ``shards - 1``.
+
+    The shard of a null key is 0.
+    """
     numbers = np.empty(len(keys), np.int32)
     put_shards(keys, shards, numbers)
     return numbers
 
 
+def hashes_of(keys: pa.Array) -> npt.NDArray[np.int64]:
+    """Return ``murmur2(key) & 0x7fffffff`` of each serialised key.
+
+    The shard of a key is the remainder of this number and the number of shards.
+    """
+    hashes = shards_of(keys, _MOST).astype(np.int64)
+    # The greatest hash, which is odd, has the same remainder as 0.
+    zeros = np.flatnonzero(hashes == 0)
+    if len(zeros):
+        hashes[zeros] = shards_of(keys.take(pa.array(zeros)), 2).astype(np.int64) * _MOST
+    return hashes
+
+
 @dataclass(frozen=True, slots=True)
 class ShardOfKey:
-    """The function of an Arrow UDF that maps a column of keys to a column of shards."""
+    """The function of an Arrow UDF that returns the shard of each key in a column.
+
+    The last ``tail`` bytes of a serialised key do not affect the key's shard.
+    """
 
     serde: Serde[Any]
     partitions: int
-    tail: int = 0  # the number of last bytes that do not affect the shard
+    tail: int = 0
 
     def __call__(self, keys: pa.Array) -> pa.Array:
         if self.tail:

@@ -10,9 +10,11 @@ from kstore_core.checks import check_choice
 from kstore_core.errors import UnsupportedError
 from kstore_core.spark.join.plan import How, OnExpired, route_rows, source_at
 from kstore_core.spark.join.span_tasks import SpanTask
-from kstore_core.spark.read.read_store import Timestamps, manifest_spec, read_store
-from kstore_core.spark.root.root import Root
-from kstore_core.spark.shards.frames import check_columns, headers_type, spark_type
+from kstore_core.spark.read.read_store import Timestamps, read_store
+from kstore_core.spark.root.manifest import manifest_spec
+from kstore_core.spark.root.root import loaded
+from kstore_core.spark.runtime.server import on_server
+from kstore_core.spark.shards.frames import accepted_types, check_columns, headers_type, spark_type
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
@@ -35,19 +37,21 @@ def foreign_key_join(
     right_version: int | None = None,
     left_spec: StoreSpec | None = None,
     right_spec: StoreSpec | None = None,
-    broadcast_bytes: int = 64 * 1024 * 1024,
+    broadcast_bytes: int = 256 * 1024 * 1024,
     cache_bytes: int = 512 * 1024 * 1024,
     storage_options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
     """Join the histories of two stores by foreign keys, which the values of the left store contain.
 
-    Each row of the result is a span of time. During the span a version of a left key is valid, and
-    also a version of the right key that is its foreign key. The rows whose spans contain a time are
-    therefore the join of both stores as of that time. In contrast, a table-table join of Kafka
-    Streams returns only the current rows.
+    A foreign key is a key of the right store. Each row of the result contains a version of the left
+    store, the right store's version of the foreign key, and the span of time during which both
+    versions were valid. To get the join of both stores as of a time, select the rows whose spans
+    contain this time. In contrast, a table-table join of Kafka Streams returns only the current
+    rows.
 
-    The result reaches back as far as the histories of both stores. If the left store is a
-    key-value store with timestamps, its history has only the latest value of each key.
+    The join uses only versions that have not expired. Therefore the result is complete only for
+    times within the histories of both stores. If the left store is a key-value store with
+    timestamps, its history has only the latest value of each key.
 
     Parameters
     ----------
@@ -56,45 +60,46 @@ def foreign_key_join(
     left_root, right_root : path or address
         The roots of partitioned stores. The right store must be versioned.
     foreign_key : str or Column
-        An expression that returns the right key of a version of the left store, such as
+        An expression that returns the foreign key of a version of the left store, such as
         ``"value"`` or ``"get_json_object(value, '$.customer')"``. The expression may use the
-        columns that :func:`read_store` returns. Its type is binary, or the type of the right
-        store's key serde. A null matches no right key.
+        columns that :func:`read_store` returns for the left store. The type of the result must be
+        binary, or the type of the right store's key serde. A null matches no key of the right
+        store.
     how : {"inner", "left"}
-        What happens to a span during which the right key has no version. ``"inner"`` drops the
-        span; ``"left"`` returns the span with nulls.
+        What to do with a span during which the foreign key has no version in the right store.
+        ``"inner"`` drops the span, and ``"left"`` returns the span with nulls.
     on_expired : {"null", "error"}
-        What happens to a span during which the right key has no version, if the span begins before
-        the history of the right shard. ``"null"`` does what ``how`` says; ``"error"`` fails the
-        job.
+        What to do with such a span if it begins before the history of the foreign key's shard.
+        ``"null"`` does what ``how`` says, and ``"error"`` fails the job.
     headers : bool
-        If true, add the headers of both versions, if the stores have headers.
+        If true, add a column with the headers of the versions of each store that has headers.
     timestamps : {"timestamp", "millis"}
         The type of the columns of times: Spark timestamps, or long values in ms since the epoch.
     left_version, right_version : int, optional
-        The versions of the stores to join; the newest versions if None.
+        The versions of the stores to join. If None, the newest versions.
     left_spec, right_spec : StoreSpec, optional
-        The specs of the stores, which are needed only if their serdes are not built in.
+        The specs of the stores. A spec is needed only if a serde of the store is not built in.
     broadcast_bytes, cache_bytes : int
-        The options of :func:`temporal_join`, which apply to the right store.
+        The arguments of :func:`temporal_join` of the same names, which apply to the right store.
     storage_options : mapping, optional
         Options of the object stores of both roots.
 
     Returns
     -------
     DataFrame
-        ``key``, ``value``, ``timestamp`` and ``headers`` of the left version; ``foreign_key``,
-        ``foreign_value``, ``foreign_timestamp`` and ``foreign_headers`` of the right version; and
-        the bounds of the span. ``valid_from`` is inclusive. ``valid_to`` is exclusive, and null if
-        both versions are still valid.
+        A DataFrame with three groups of columns. ``key``, ``value``, ``timestamp`` and ``headers``
+        belong to the version of the left store. ``foreign_key``, ``foreign_value``,
+        ``foreign_timestamp`` and ``foreign_headers`` belong to the version of the right store.
+        ``valid_from``, inclusive, and ``valid_to``, exclusive, are the bounds of the span.
+        ``valid_to`` is null if the span has not ended.
 
     Raises
     ------
     StateError
-        A root has no manifest, or no version with the given number.
+        A root has no version, or does not have the given version.
     SpecError
-        A spec describes another store; the foreign key has the wrong type; or an argument is not
-        one of its choices.
+        A spec describes another store than the root contains; the foreign key has the wrong type;
+        or an argument has an unknown value.
     UnsupportedError
         The right store is not versioned, or the format of the left store has no timestamps.
     """
@@ -103,8 +108,7 @@ def foreign_key_join(
     check_choice("how", how, get_args(How))
     check_choice("on_expired", on_expired, get_args(OnExpired))
     check_choice("timestamps", timestamps, get_args(Timestamps))
-    left_home = Root.at(left_root, storage_options)
-    left_manifest = left_home.load(left_version)
+    left_home, left_manifest = on_server(spark, loaded, left_root, storage_options, left_version)
     left = manifest_spec(left_manifest, left_spec, str(left_home))
     if left.shape not in ("key_value", "versioned") or not left.format.timestamped:
         raise UnsupportedError(
@@ -113,12 +117,14 @@ def foreign_key_join(
             "versioned store, or a key-value store with timestamps, as the left store"
         )
     source = source_at(
-        Root.at(right_root, storage_options),
+        spark,
+        right_root,
         right_spec,
         right_version,
         headers=headers,
         broadcast_bytes=broadcast_bytes,
         cache_bytes=cache_bytes,
+        storage_options=storage_options,
     )
     rows = read_store(
         spark,
@@ -134,8 +140,7 @@ def foreign_key_join(
     end = F.col("valid_to") if left.format.versioned else F.lit(None).cast("bigint")
     own = [name for name in rows.columns if name not in ("valid_to", "partition")]
     rows = rows.select(*own, named.alias("foreign_key"), end.alias("end"))
-    key_type = spark_type(source.reader.spec.key.arrow_type).simpleString()
-    check_columns(rows, {"foreign_key": ("binary", key_type)})
+    check_columns(rows, {"foreign_key": accepted_types(source.reader.spec.key)})
     task = SpanTask(
         source,
         tuple(own),

@@ -1,9 +1,11 @@
-"""Reads of the versions of shards for a join, as tables of the schema `in_memory.VERSIONS`."""
+"""Functions that read the versions of shards for a join, as tables of the schema `VERSIONS`."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +13,8 @@ import pyarrow as pa
 
 from kstore_core.codec import explode_versions
 from kstore_core.spark.join.in_memory import NEVER, VERSIONS, InMemoryVersions
+from kstore_core.spark.join.shared_file import share_file
+from kstore_core.spark.join.snapshots import LAYOUT, open_snapshot, write_snapshot
 from kstore_core.spark.root.manifest import Shard
 from kstore_core.spark.shards.published import ShardReader
 from kstore_core.tables import Bounds
@@ -19,38 +23,73 @@ from kstore_core.tables.version_rows import rows_for
 __all__ = ["MOST_BYTES", "all_versions", "load_versions", "versions_of_keys"]
 
 MOST_BYTES = 2**31 - 1
-"""The capacity of an Arrow column in bytes, which limits the versions that are in memory."""
+"""The greatest size in bytes of the versions in memory. An Arrow column cannot be larger."""
 
 _INDEX_BYTES = 24
-"""The approximate size of a version in the index."""
+"""The approximate size of a version in the index, in bytes."""
 
 
 def load_versions(
-    reader: ShardReader, shards: Sequence[Shard], *, max_bytes: int
+    reader: ShardReader, shards: Sequence[Shard], *, max_bytes: int, share_as: str | None = None
 ) -> InMemoryVersions | None:
-    """Return all versions of shards, or None if the versions exceed ``max_bytes``."""
-    max_bytes = min(max_bytes, MOST_BYTES)
-    tables: list[pa.Table] = []
-    horizons = []
-    size = 0
+    """Read all versions of ``shards``. Return None if the versions exceed ``max_bytes``.
+
+    If ``share_as`` is given, the processes of this machine share the memory of the versions. Only
+    the first process that calls the function with this name reads the shards. If the processes
+    cannot share a file, each process has its own copy.
+    """
+
+    def write(file: BinaryIO) -> None:
+        horizons: list[int] = []
+        tables = _limited(_tables(reader, shards, horizons), min(max_bytes, MOST_BYTES))
+        write_snapshot(file, tables, horizons)
+
+    try:
+        if share_as is not None:
+            with contextlib.suppress(OSError):  # The device is full, or has no locks.
+                mapped = share_file(f"{LAYOUT}\n{share_as}", write)
+                if mapped is not None:
+                    if mapped.size() > max_bytes:  # Another process has a greater limit.
+                        return None
+                    return open_snapshot(memoryview(mapped), reader.spec)
+        own = io.BytesIO()
+        write(own)
+    except _TooLargeError:
+        return None
+    return open_snapshot(own.getbuffer(), reader.spec)
+
+
+class _TooLargeError(Exception):
+    """The versions exceed the limit."""
+
+
+def _tables(
+    reader: ShardReader, shards: Sequence[Shard], horizons: list[int]
+) -> Iterator[pa.Table]:
+    """Yield all versions of some shards. Append the start of each history to ``horizons``."""
     for shard in shards:
         horizons.append(NEVER)
-        if shard.path is None:
-            continue
-        with reader.open(shard) as store:
-            horizons[-1] = store.clock.horizon
-            for table in all_versions(store):
-                tables.append(table)
-                size += table.nbytes + _INDEX_BYTES * table.num_rows
-                if size > max_bytes:
-                    return None
-    return InMemoryVersions.of(reader.spec, tables, horizons)
+        if shard.path is not None:
+            with reader.open(shard) as store:
+                horizons[-1] = store.clock.horizon
+                yield from all_versions(store)
+
+
+def _limited(tables: Iterator[pa.Table], max_bytes: int) -> Iterator[pa.Table]:
+    """Yield tables. Raise a _TooLargeError if their versions and index exceed ``max_bytes``."""
+    size = 0
+    for table in tables:
+        size += table.nbytes + _INDEX_BYTES * table.num_rows
+        if size > max_bytes:
+            raise _TooLargeError
+        yield table
 
 
 def all_versions(store: Any) -> Iterator[pa.Table]:
-    """Yield tables of all versions of an open store, which do not contain tombstones.
+    """Yield tables of all versions of an open store.
 
-    The versions of each key are sorted from the oldest to the newest.
+    The tables contain no tombstones. The versions of each key are sorted from the oldest to the
+    newest.
     """
     for keys, rows in store.table.rows.scan(Bounds()):
         yield _exploded(pa.array(keys, pa.binary()), pa.array(rows, pa.binary()))
@@ -61,9 +100,10 @@ def versions_of_keys(
 ) -> Iterator[pa.Table]:
     """Yield tables of the versions of some keys.
 
-    ``earliest`` contains for each key the earliest time in ms for which a version is needed. The
-    tables contain the version that is valid at that time, and all later versions. They may also
-    contain older versions. `rows_for` describes the form of ``keys`` and ``earliest``.
+    ``earliest`` contains each key's earliest time in ms for which a version is needed. The tables
+    contain the key's version that is valid at this time, and all later versions of the key. The
+    tables may also contain older versions. See `rows_for` for the requirements on ``keys`` and
+    ``earliest``.
     """
     for row_keys, rows in rows_for(store.table, keys, earliest):
         yield _exploded(row_keys, rows)

@@ -1,4 +1,4 @@
-"""The versions of one or several shards in memory, and the cache of them in a worker."""
+"""The versions of one or several shards in memory, and a worker's cache of such versions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from kstore_core.spec import StoreSpec
 __all__ = ["CACHE", "NEVER", "VERSIONS", "InMemoryVersions", "KeysAndTimes", "VersionsCache"]
 
 KeysAndTimes = Callable[[pa.RecordBatch], tuple[pa.Array, pa.Array]]
-"""A function that returns the serialised key of each row, and the earliest time to look up.
+"""The type of a function that returns two columns for the rows of a batch.
 
-The times are in ms.
+The first column contains the serialised key of each row. The second column contains the earliest
+time in ms for which the join looks up a version of this key.
 """
 
 VERSIONS = pa.schema(
@@ -29,12 +30,16 @@ VERSIONS = pa.schema(
 )
 """The schema of a table of versions.
 
-The column ``stored`` contains the encoded value; in a store with headers, the encoded headers
-precede the value. Times are in ms. The end is null for a version that is still valid.
+The column ``stored`` contains the encoded value of each version; in a store with headers, the
+encoded headers precede the value. The columns ``begin``, inclusive, and ``end``, exclusive, bound
+the time in ms during which the version was valid. The end is null if the version is still valid.
 """
 
 NEVER = -(2**63)
-"""The start of the history of an empty shard. No version of such a shard has expired."""
+"""The start of the history of an empty shard.
+
+It is less than every time, because no version of an empty shard has expired.
+"""
 
 _MOST_ENTRIES = 1024
 
@@ -43,19 +48,19 @@ _MOST_ENTRIES = 1024
 class InMemoryVersions:
     """Versions of keys, and an index of the versions.
 
-    The value and the headers of a version stay encoded together, so that a match copies one
-    string of bytes. Only versions that match a row are decoded.
+    The value and the headers of a version are stored as one encoded string of bytes, so that a
+    lookup copies only one string. Only the versions that match a row are decoded.
 
     Attributes
     ----------
     spec : StoreSpec
         The spec of the store.
     index : VersionIndex
-        The index by key and time, which returns positions in ``stored``.
+        The index by key and time, which returns the positions of versions in ``stored``.
     stored : Array
         The encoded value and headers of each version.
     horizons : tuple of int
-        The start of the history of each shard in ms, by the number of the shard.
+        The start of the history of each shard in ms. The first item belongs to the first shard.
     """
 
     spec: StoreSpec
@@ -70,13 +75,17 @@ class InMemoryVersions:
     def of(
         cls, spec: StoreSpec, tables: Iterable[pa.Table], horizons: Sequence[int]
     ) -> InMemoryVersions:
-        """Return an index of the versions in ``tables``, which may have any order."""
+        """Make an InMemoryVersions of the versions in ``tables``.
+
+        The tables must have the schema `VERSIONS`. The versions may have any order. ``horizons``
+        contains the start of the history of each shard in ms.
+        """
         whole = pa.concat_tables([VERSIONS.empty_table(), *tables])
         keys, stored, begins, ends = (combined(whole[name], name) for name in VERSIONS.names)
         return cls(spec, VersionIndex(keys, begins, ends, horizons), stored, tuple(horizons))
 
     def for_rows(self, batch: pa.RecordBatch, keys_and_times: KeysAndTimes) -> InMemoryVersions:
-        """Return all versions, whichever rows are passed."""
+        """Return this object, because it contains the versions of all keys of its shards."""
         return self
 
     @property
@@ -87,9 +96,9 @@ class InMemoryVersions:
     def columns(self, rows: pa.Array, *, headers: bool) -> list[pa.Array]:
         """Return the column of the values of some versions, and the column of their headers.
 
-        ``rows`` contains the positions of the versions in ``stored``. The values have the type of
-        the serde. A null position returns a null value. The second column is missing if
-        ``headers`` is false or the store has no headers.
+        ``rows`` contains the positions of the versions in ``stored``. A null position gives a null
+        value. The values have the type of the value serde. If ``headers`` is false or the store has
+        no headers, the result has only the column of the values.
         """
         stored = self.stored.take(rows)
         if not self.spec.format.headers:
@@ -100,9 +109,10 @@ class InMemoryVersions:
         return [typed, lists] if headers else [typed]
 
     def expired(self, keys: pa.Array, times: pa.Array) -> pa.Array:
-        """Return a mask that is true where a time is before the history of the key's shard.
+        """Return a mask of the rows whose times are before the histories of their keys' shards.
 
-        The times are in ms. The mask is false for a null key or a null time.
+        ``keys`` contains the serialised key of each row, and ``times`` the time of each row in ms.
+        The mask is False for a row whose key or time is null.
         """
         from kstore_core.spark.columns.shard_ids import shards_of
 
@@ -116,7 +126,8 @@ class InMemoryVersions:
 class VersionsCache:
     """The cache of versions in a worker process, which evicts the least recently used entry first.
 
-    An entry is None if the versions do not fit into memory and must be looked up in the shard.
+    An entry is None if its versions do not fit into memory. A task must then look up the versions
+    in the shard.
     """
 
     def __init__(self) -> None:
@@ -125,10 +136,10 @@ class VersionsCache:
     def get(
         self, name: Hashable, make: Callable[[], InMemoryVersions | None], *, max_bytes: int
     ) -> InMemoryVersions | None:
-        """Return the cached entry ``name``; if there is none, call ``make`` and cache its result.
+        """Return the entry ``name``. If there is no such entry, call ``make`` and cache its result.
 
-        ``max_bytes`` limits the size of the whole cache. A result that is larger is returned, but
-        not cached.
+        ``max_bytes`` is the greatest size of the whole cache in bytes. A result of ``make`` that is
+        larger is returned, but not cached.
         """
         self._evict(max_bytes)
         if name in self._entries:
@@ -153,4 +164,4 @@ class VersionsCache:
 
 
 CACHE = VersionsCache()
-"""The only instance of the cache in this process."""
+"""The cache that all tasks of this process share."""

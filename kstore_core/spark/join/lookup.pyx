@@ -1,12 +1,14 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic, cdivision=True
-"""An index of versions by key and time, which looks up whole Arrow columns.
+"""An index of versions by key and time, which finds the versions for whole Arrow columns.
 
-The lookup of a row probes a hash table for the key, and bisects the versions of the key. An index
-never changes.
+For each row, the index finds the key in a hash table, and then bisects the versions of the key. An
+index never changes after its creation.
 """
 
 cimport cython
+from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
@@ -25,25 +27,71 @@ __all__ = ["VersionIndex"]
 cdef enum:
     BLOCK = 64                  # the number of rows whose keys are prefetched together
 
-cdef int64_t MOST_VERSIONS = 0xFFFFFFFE     # a slot stores a key's number, plus one, in 32 bits
+# A slot stores the number of a key plus 1 in 32 bits.
+cdef int64_t MOST_VERSIONS = 0xFFFFFFFE
 cdef uint64_t UNLIMITED = 0xFFFFFFFFFFFFFFFFU
+cdef object MAPPED = object()   # the first argument of an index whose arrays `mapped` sets
 
 
 @cython.final
 cdef class VersionIndex:
     """An index of versions by key and time.
 
-    The arguments `keys`, `begins` and `ends` are columns with one row for each version, in any
-    order. Keys are binary and must not be null. A version is valid from its begin, inclusive, to
-    its end, exclusive, both in ms. The end is null for a version that is still valid. The versions
-    of a key must not overlap.
+    The arguments `keys`, `begins` and `ends` are Arrow columns with one row for each version, in
+    any order. Keys must be binary, and must not be null. A version is valid from its begin,
+    inclusive, to its end, exclusive. Both times are in ms. The begin must not be null. The end must
+    be null if the version is still valid. The versions of a key must not overlap.
 
-    `horizons` contains the start of the history of each shard in ms, by the number of the shard.
-    For a time before that start, a lookup finds only a version that is still valid, because
-    other versions may have expired.
+    `horizons` contains for each shard the start of the shard's history in ms. The first item
+    belongs to shard 0. If a row's time is before the start of the history of its key's shard,
+    `find` returns a version for the row only if the version is still valid. Other versions may have
+    expired, so they cannot be trusted.
     """
 
     def __cinit__(self, keys, begins, ends, horizons):
+        if keys is not MAPPED:
+            self.build(keys, begins, ends, horizons)
+
+    @staticmethod
+    def mapped(buffer, shape):
+        """Return an index whose arrays are in `buffer`, without a copy of them.
+
+        `buffer` contains the bytes of :attr:`arrays` of another index one after the other, and must
+        begin at a multiple of 8 bytes. `shape` is the :attr:`shape` of that index.
+        """
+        cdef VersionIndex index = VersionIndex.__new__(VersionIndex, MAPPED, None, None, None)
+        PyObject_GetBuffer(buffer, &index.buffer, PyBUF_SIMPLE)
+        index.borrowed = True
+        n_keys, n_versions, n_bytes, shift = shape
+        index.point_into_buffer(n_keys, n_versions, n_bytes, shift)
+        return index
+
+    cdef int point_into_buffer(
+        self, int64_t n_keys, int64_t n_versions, int64_t n_bytes, int shift
+    ) except -1:
+        """Make the arrays of `self.runs` point into `self.buffer`."""
+        cdef int64_t[5] sizes
+        cdef uint8_t *at = <uint8_t *>self.buffer.buf
+        cdef bint right = 0 < shift < 64 and min(n_keys, n_versions, n_bytes) >= 0
+        if right:
+            array_sizes(sizes, n_keys, n_versions, n_bytes, shift)
+            right = sizes[0] + sizes[1] + sizes[2] + sizes[3] + sizes[4] == self.buffer.len
+        if not right or <size_t>at % 8:
+            raise ValueError(
+                f"{self.buffer.len} bytes are not the arrays of an index with the shape "
+                f"{(n_keys, n_versions, n_bytes, shift)}; pass the arrays and the shape of one index"
+            )
+        self.runs.n_keys, self.runs.n_versions, self.runs.n_bytes = n_keys, n_versions, n_bytes
+        self.runs.shift = shift
+        self.runs.slots = <uint64_t *>at
+        self.runs.keys = <Key *>(at + sizes[0])
+        self.runs.versions = <Version *>(at + sizes[0] + sizes[1])
+        self.runs.begins = <int64_t *>(at + sizes[0] + sizes[1] + sizes[2])
+        self.runs.bytes = at + sizes[0] + sizes[1] + sizes[2] + sizes[3]
+        return 0
+
+    cdef int build(self, keys, begins, ends, horizons) except -1:
+        """Build the arrays of `self.runs` from Arrow columns."""
         cdef Column key_column = open_column(keys, "keys")
         cdef Column begin_column = open_column(begins, "begins")
         cdef Column end_column = open_column(ends, "ends")
@@ -53,20 +101,15 @@ cdef class VersionIndex:
         cdef int64_t shards = len(horizons)
         cdef int64_t i
         cdef Built built
-        memset(&texts, 0, sizeof(Texts))
-        key_column.as_texts(&texts, "keys", False)
-        begin_column.as_times(&from_times, "begins")
-        end_column.as_times(&to_times, "ends")
-        if not texts.length == from_times.length == to_times.length:
-            raise ValueError(
-                f"{texts.length} keys, {from_times.length} begins and {to_times.length} ends were "
-                "given; pass one key, one begin and one end for each version"
-            )
+        open_spans(
+            key_column, begin_column, end_column, "version", &texts, &from_times, &to_times
+        )
         if shards < 1:
             raise ValueError("horizons is empty; pass one horizon for each shard")
         if texts.length > MOST_VERSIONS:
             raise OverflowError(
-                f"{texts.length} versions are too many; an index has at most {MOST_VERSIONS}"
+                f"{texts.length} versions are too many for one index, which can have at most "
+                f"{MOST_VERSIONS} versions"
             )
         of_shards = <int64_t *>malloc(<size_t>shards * sizeof(int64_t))
         if of_shards is NULL:
@@ -81,10 +124,16 @@ cdef class VersionIndex:
         if built == NO_MEMORY:
             raise MemoryError(f"no memory for an index of {texts.length} versions")
         if built != WHOLE:
-            raise ValueError("the key or the begin of a version is null; pass versions without nulls")
+            raise ValueError(
+                "the key or the start time of a version is null; pass versions without nulls"
+            )
+        return 0
 
     def __dealloc__(self):
-        free_runs(&self.runs)
+        if self.borrowed:
+            PyBuffer_Release(&self.buffer)
+        else:
+            free_runs(&self.runs)
 
     def __len__(self):
         return self.runs.n_versions
@@ -92,22 +141,41 @@ cdef class VersionIndex:
     @property
     def nbytes(self):
         """The size of the index in bytes."""
-        return (
-            (<int64_t>1 << (64 - self.runs.shift)) * <int64_t>sizeof(uint64_t)
-            + (self.runs.n_keys + 1) * <int64_t>sizeof(Key)
-            + self.runs.n_versions * <int64_t>(sizeof(Version) + sizeof(int64_t))
-            + self.runs.n_bytes
+        return sum([len(array) for array in self.arrays])
+
+    @property
+    def shape(self):
+        """The numbers of keys, of versions and of bytes of keys, and the size of the hash table."""
+        return self.runs.n_keys, self.runs.n_versions, self.runs.n_bytes, self.runs.shift
+
+    @property
+    def arrays(self):
+        """The memory of each array of the index, which is valid as long as the index exists."""
+        cdef int64_t[5] sizes
+        array_sizes(
+            sizes, self.runs.n_keys, self.runs.n_versions, self.runs.n_bytes, self.runs.shift
         )
+        return [
+            PyMemoryView_FromMemory(<char *>self.runs.slots, sizes[0], PyBUF_READ),
+            PyMemoryView_FromMemory(<char *>self.runs.keys, sizes[1], PyBUF_READ),
+            PyMemoryView_FromMemory(<char *>self.runs.versions, sizes[2], PyBUF_READ),
+            PyMemoryView_FromMemory(<char *>self.runs.begins, sizes[3], PyBUF_READ),
+            PyMemoryView_FromMemory(<char *>self.runs.bytes, sizes[4], PyBUF_READ),
+        ]
 
     def find(self, keys, times, tolerance_ms=None):
         """Find the version of each row's key that is valid at the row's time.
 
-        The column `times` contains ms or timestamps. `tolerance_ms` is the greatest age in ms of a
-        version at that time, inclusive; there is no limit if it is None.
+        `keys` contains the key of each row, and `times` the time of each row, as ms or timestamps.
+        `tolerance_ms` is the greatest age in ms, inclusive, that a version may have at the row's
+        time. The age is the row's time minus the version's begin. There is no limit if
+        `tolerance_ms` is None.
 
-        Return three columns of int64: the position of each version in the columns of the index,
-        its begin, and its end. The three values are null for a row without a version, and for a
-        row whose key or time is null. The end is also null for a version that is still valid.
+        Return three columns of int64 with one value for each row. The first column contains the
+        position of the row's version in the columns from which the index was made. The second
+        column contains the begin of the version, and the third column contains its end. All three
+        values are null if no version was found, or if the row's key or time is null. The end is
+        also null if the version is still valid.
         """
         cdef Column key_column = open_column(keys, "keys")
         cdef Column time_column = open_column(times, "times")
@@ -143,11 +211,22 @@ cdef class VersionIndex:
             free_times(&ends)
 
 
-# The last version of a row's key that begins at the row's time or before. There is no such version
-# if `place` is less than the first place of the key.
+cdef void array_sizes(
+    int64_t *sizes, int64_t n_keys, int64_t n_versions, int64_t n_bytes, int shift
+) noexcept nogil:
+    """Write the number of bytes of each array of `Runs` to `sizes`."""
+    sizes[0] = (<int64_t>1 << (64 - shift)) * <int64_t>sizeof(uint64_t)
+    sizes[1] = (n_keys + 1) * <int64_t>sizeof(Key)
+    sizes[2] = n_versions * <int64_t>sizeof(Version)
+    sizes[3] = n_versions * <int64_t>sizeof(int64_t)
+    sizes[4] = n_bytes
+
+
+# The last version of a row's key that begins at the row's time or before. If `place` is less than
+# `key.first`, there is no such version.
 cdef struct Candidate:
     const Key *key              # NULL if the index does not contain the key
-    int64_t place
+    int64_t place               # the position of the version in `Runs.versions`
 
 
 cdef void search(
@@ -191,7 +270,10 @@ cdef void search(
 cdef inline void put_version(
     const Version *version, int64_t row, TimesOut *rows, TimesOut *begins, TimesOut *ends
 ) noexcept nogil:
-    """Write the position, begin and end of a row's version, or nulls if there is none."""
+    """Write the position, begin and end of a row's version to the result.
+
+    Write nulls if `version` is NULL.
+    """
     if version is NULL:
         null_time(rows, row)
         null_time(begins, row)
@@ -207,10 +289,10 @@ cdef inline void put_version(
 cdef inline bint answers(
     const Version *version, const Key *key, const Times *times, int64_t row, uint64_t tolerance
 ) noexcept nogil:
-    """Return True if a row matches a version.
+    """Return True if the last version that begins before or at a row's time matches the row.
 
-    The version must be valid at the row's time, and must not be older than the tolerance. If the
-    time is before the history of the key's shard, the version must be still valid.
+    The version must be valid at the row's time, and must not be older than the tolerance at that
+    time. If the time is before the history of the key's shard, the version must also be valid now.
     """
     cdef int64_t time = rounded_down(times, row)
     cdef uint64_t age
@@ -218,5 +300,21 @@ cdef inline bint answers(
         return False
     age = <uint64_t>time - <uint64_t>version.begin
     if times.divide != 1 and times.data[row] % times.divide:
-        age += 1                # rounds up to a whole ms
+        age += 1                # round the age up to a whole ms
     return age <= tolerance
+
+
+cdef int open_spans(
+    Column keys, Column begins, Column ends, str each, Texts *texts, Times *since, Times *until
+) except -1:
+    """Open columns of keys and spans of time. `each` names what one element of them describes."""
+    memset(texts, 0, sizeof(Texts))
+    keys.as_texts(texts, "keys", False)
+    begins.as_times(since, "begins")
+    ends.as_times(until, "ends")
+    if not texts.length == since.length == until.length:
+        raise ValueError(
+            f"{texts.length} keys, {since.length} start times and {until.length} end times were "
+            f"given; pass one key, one start time and one end time for each {each}"
+        )
+    return 0

@@ -1,20 +1,22 @@
-"""The checks of a join's arguments on the driver, and the routing of rows to shards."""
+"""Functions by which the driver checks the arguments of a join and routes rows to shards."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from kstore_core.errors import UnsupportedError
 from kstore_core.spark.join.versions import Source
-from kstore_core.spark.read.read_store import manifest_spec
-from kstore_core.spark.root.root import Root
+from kstore_core.spark.root.manifest import manifest_spec
+from kstore_core.spark.root.root import loaded
+from kstore_core.spark.runtime.server import on_server
 from kstore_core.spark.shards.frames import shard_column
 from kstore_core.spark.shards.routing import route_to_shards
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["How", "OnExpired", "PartitionBy", "check_size", "resolvable", "route_rows", "source_at"]
 
@@ -24,7 +26,8 @@ PartitionBy = Literal["key", "partition"]
 
 
 def source_at(
-    root: Root,
+    spark: SparkSession,
+    root: str | os.PathLike[str],
     spec: StoreSpec | None,
     version: int | None,
     *,
@@ -32,6 +35,7 @@ def source_at(
     broadcast_bytes: int,
     cache_bytes: int,
     follow: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Source:
     """Load the manifest of the store to join, and return the source that the tasks receive.
 
@@ -41,15 +45,16 @@ def source_at(
 
     check_size("broadcast_bytes", broadcast_bytes)
     check_size("cache_bytes", cache_bytes)
-    manifest = root.load(version)
-    spec = manifest_spec(manifest, spec, str(root))
+    at, manifest = on_server(spark, loaded, root, storage_options, version)
+    spec = manifest_spec(manifest, spec, str(at))
     if not spec.format.versioned:
         raise UnsupportedError(
-            f"the store {spec.name!r} has the format {spec.format.name!r}, which has no history. "
-            "Read the store with read_store, and join the result by Spark's DataFrame.join"
+            f"the store {spec.name!r} has the format {spec.format.name!r}, which has no history, "
+            "but this join needs a versioned store. Read the store with read_store, and join the "
+            "result by Spark's DataFrame.join"
         )
     return Source(
-        ShardReader(root, spec, manifest.engine),
+        ShardReader(at, spec, manifest.engine),
         manifest.shards,
         manifest.version,
         headers=headers and spec.format.headers,
@@ -60,7 +65,10 @@ def source_at(
 
 
 def check_size(name: str, given: Any, what: str = "bytes") -> None:
-    """Raise a TypeError if a size is not an int, and a ValueError if it is negative."""
+    """Raise a TypeError if an argument is not an int, and a ValueError if the argument is negative.
+
+    ``name`` is the name of the argument, ``given`` its value, and ``what`` its unit.
+    """
     if isinstance(given, bool) or not isinstance(given, int):
         raise TypeError(f"{name}={given!r} is {type(given).__name__}, not int; pass whole {what}")
     if given < 0:
@@ -68,10 +76,10 @@ def check_size(name: str, given: Any, what: str = "bytes") -> None:
 
 
 def resolvable(names: Sequence[str]) -> tuple[str, ...]:
-    """Return names by which Spark can resolve the columns ``names``.
+    """Return ``names`` if Spark can resolve all these column names.
 
-    The result is ``names`` if Spark resolves them, and ``column0``, ``column1``, … otherwise.
-    Spark interprets a dot in a name as the access to a field, and rejects duplicate names.
+    Otherwise return ``column0``, ``column1``, … Spark cannot resolve duplicate names, and
+    interprets a dot in a name as the access to a field of a struct.
     """
     plain = len({name.lower() for name in names}) == len(names)
     if plain and not any(mark in name for name in names for mark in ".`"):
@@ -80,11 +88,11 @@ def resolvable(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def route_rows(df: DataFrame, source: Source, key: int, by: int | None = None) -> DataFrame:
-    """Route each row to the task of its shard, unless every task reads all shards.
+    """Route each row of ``df`` to the task of its shard, unless every task reads all shards.
 
     Spark must be able to resolve the column names of ``df``; see `resolvable`. ``key`` is the
-    position of the column of keys. If ``by`` is given, it is the position of a column of shard
-    numbers, and the keys are not hashed.
+    position of the column of keys. ``by`` is the position of a column with the number of each row's
+    shard; if it is None, the shard is computed from the key.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

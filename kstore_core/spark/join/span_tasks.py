@@ -1,4 +1,4 @@
-"""The tasks of a foreign-key join, which compute the spans of pairs of versions."""
+"""The tasks of a foreign-key join, which compute when two versions were valid at the same time."""
 
 from __future__ import annotations
 
@@ -23,23 +23,25 @@ _PIECES = 20_000
 
 @dataclass(frozen=True, slots=True)
 class SpanTask:
-    """The arguments of a foreign-key join for its tasks. Spark calls :meth:`join`.
+    """The arguments of a foreign-key join for its tasks. Spark calls :meth:`join` in each task.
 
-    Each input row is a version of the left store. The row has the columns of the version,
-    ``foreign_key``, and ``end``, which is the end of the version.
+    Each input row is a version of the left store. The row has the columns ``left`` of the version,
+    and the columns ``foreign_key`` and ``end``. ``end`` is the exclusive end of the version's
+    validity in ms, or null if the version is still valid.
 
     Attributes
     ----------
     source : Source
         The right store.
     left : tuple of str
-        The columns of the left store in the result. ``timestamp`` is always one of them.
+        The names of the left store's columns in the result, which always include ``timestamp``.
     inner : bool
-        Drop spans without a right version.
+        If true, drop a span during which the foreign key has no version in the right store.
     refuse_expired : bool
-        Raise an error for a span without a right version that begins before the right history.
+        If true, raise an error if the foreign key has no version during a span that begins before
+        the history of the foreign key's shard.
     as_millis : bool
-        Return times in ms instead of Spark timestamps.
+        If true, return times in ms. If false, return Spark timestamps.
     """
 
     source: Source
@@ -49,12 +51,12 @@ class SpanTask:
     as_millis: bool
 
     def join(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the spans of the left versions of a task in batches."""
+        """Join the left versions of a task, and yield batches of the spans of the result."""
         for some, versions in with_versions(self.source, batches, self._keys_and_times):
             yield from self._spans(versions, some)
 
     def _keys_and_times(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-        """Return the serialised foreign keys and the begins of the left versions."""
+        """Return the serialised foreign keys of the left versions, and their begins in ms."""
         from kstore_core.spark.columns.arrow import serialized
 
         keys = serialized(self.source.reader.spec.key, batch.column("foreign_key"))
@@ -91,7 +93,11 @@ class SpanTask:
         rows: pa.Array,
         pieces: list[pa.Array],
     ) -> pa.RecordBatch:
-        """Return a batch of spans with the columns of their left and right versions."""
+        """Return a batch of the result, with the columns of both versions of each span.
+
+        ``rows`` contains for each span the position of its left version in ``batch``. ``pieces``
+        contains the other columns of :func:`overlaps`.
+        """
         import pyarrow as pa
 
         from kstore_core.spark.columns.arrow import timestamps
@@ -118,8 +124,8 @@ class SpanTask:
             at = lost[0].as_py()
             spec = self.source.reader.spec
             raise RetentionExceededError(
-                f"from {begins[at]} ms on, a version of the left store has the foreign key "
-                f"{keys[at].as_py()!r}. The history of the right store {spec.name!r} in "
-                f"{self.source.reader.root} begins later. Set a longer history retention for "
+                f"a version of the left store that is valid at {begins[at]} ms has the foreign key "
+                f"{keys[at].as_py()!r}, but this time is before the history of the right store "
+                f"{spec.name!r} in {self.source.reader.root}. Set a longer history retention for "
                 "the right store, or pass on_expired='null'"
             )

@@ -1,47 +1,53 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic, cdivision=True
-"""The intersection of spans of time with the versions of keys, for whole Arrow columns."""
+"""A function that finds, for Arrow columns of keys and spans of time, the overlapping versions."""
 
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.string cimport memset
 
 from kstore_core.codec.arrow.input cimport Column, Texts, Times, is_set, open_column, text_at, text_valid
 from kstore_core.codec.arrow.output cimport TimesOut, allocate_times, free_times, null_time, times_array
-from kstore_core.spark.join.lookup cimport VersionIndex
+from kstore_core.spark.join.lookup cimport VersionIndex, open_spans
 from kstore_core.spark.join.version_runs cimport Key, Runs, Version, first_after, key_of, rounded_down
 
 __all__ = ["overlaps"]
 
 
-# The result. While the columns are not allocated, `add` only counts the pieces.
+# The result of `overlaps`. Before its columns are allocated, `add` only counts the pieces.
 cdef struct Pieces:
     int64_t count
     TimesOut rows
     TimesOut versions
-    TimesOut since              # the begins of the versions
-    TimesOut begins
-    TimesOut ends
+    TimesOut since              # the begin of the version of each piece
+    TimesOut begins             # the begin of each piece
+    TimesOut ends               # the end of each piece
 
 
 def overlaps(
     VersionIndex index not None, keys, begins, ends,
     *, bint gaps=False, int64_t start=0, int64_t limit=0,
 ):
-    """Cut the span of each row into pieces, one for each version of its key that overlaps the span.
+    """Cut the span of time of each row into pieces, one piece for each version of the row's key.
 
-    A row has a key and a span of time, from its begin, inclusive, to its end, exclusive. Times are
-    int64 in ms. A span with a null end has no end. A row with a null begin has no span, and a null
-    key has no versions. The horizons of the index have no effect.
+    Row i has the key `keys[i]` and the span from `begins[i]`, inclusive, to `ends[i]`, exclusive.
+    Times are int64 in ms. If `ends[i]` is null, the span has no end. If `begins[i]` is null, the
+    row has no span and no pieces. A null key has no versions. The function ignores the horizons of
+    the index.
 
-    If `gaps` is true, the result also has pieces for the times of a span at which the key has no
-    version. The function reads rows from the position `start` on, until there are at least `limit`
-    pieces; there is no limit if `limit` is 0.
+    A piece is the part of the span during which the version is valid. If `gaps` is true, the result
+    also has a piece, called a gap, for each part of a span during which the key has no version.
 
-    Return the position of the first row that was not read, and five columns of int64, which are
-    sorted by row and time. The columns contain for each piece the position of its row, the
-    position of its version in the columns of the index, the version's begin, the begin of the
-    piece, and the end of the piece. The second and third columns are null for a gap. The last
-    column is null for a piece without end.
+    The function reads rows from the position `start` on. If `limit` is not 0, the function stops
+    after the row at which the number of pieces reaches `limit`.
+
+    Return the position of the first row after the rows that were read, and five columns of int64
+    with one value for each piece. The pieces are sorted by row and time. The columns contain:
+
+    1. the position of the row,
+    2. the position of the version in the columns from which the index was made; null for a gap,
+    3. the begin of the version; null for a gap,
+    4. the begin of the piece,
+    5. the end of the piece; null if the piece has no end.
     """
     cdef Column key_column = open_column(keys, "keys")
     cdef Column begin_column = open_column(begins, "begins")
@@ -51,17 +57,14 @@ def overlaps(
     cdef Pieces pieces
     cdef int64_t next_row = start
     cdef int64_t i
-    memset(&texts, 0, sizeof(Texts))
-    key_column.as_texts(&texts, "keys", False)
-    begin_column.as_times(&from_times, "begins")
-    end_column.as_times(&to_times, "ends")
-    if not texts.length == from_times.length == to_times.length:
-        raise ValueError(
-            f"{texts.length} keys, {from_times.length} begins and {to_times.length} ends were "
-            "given; pass one key, one begin and one end for each row"
-        )
+    open_spans(
+        key_column, begin_column, end_column, "row", &texts, &from_times, &to_times
+    )
     if not 0 <= start <= texts.length:
-        raise ValueError(f"start={start} is not from 0 to {texts.length}, the number of rows")
+        raise ValueError(
+            f"start={start} is not a position of a row; pass a number from 0 to {texts.length}, the "
+            "number of rows"
+        )
     memset(&pieces, 0, sizeof(Pieces))
     try:
         with nogil:
@@ -97,7 +100,7 @@ cdef void cut(
     const Runs *runs, const Texts *keys, const Times *begins, const Times *ends, int64_t row,
     bint gaps, Pieces *pieces,
 ) noexcept nogil:
-    """Cut the span of one row into pieces, and add the pieces to `pieces`."""
+    """Cut the span of the row at the position `row`, and add its pieces to `pieces`."""
     cdef Py_ssize_t size = 0
     cdef const uint8_t *data
     cdef const Key *key = NULL

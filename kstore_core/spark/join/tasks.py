@@ -25,25 +25,26 @@ _OUT_ROWS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class JoinTask:
-    """The arguments of a temporal join for its tasks. Spark calls :meth:`join` by ``mapInArrow``.
+    """The arguments of a temporal join for its tasks. Spark calls :meth:`join` in each task.
 
     Attributes
     ----------
     source : Source
         The store to join.
     key, timestamp : int
-        The positions of the columns of keys and times in the rows.
+        The positions of the column of keys and of the column of times in the rows.
     names : tuple of str
         The names of the columns of the result.
     inner : bool
-        Drop rows without a match.
+        If true, drop rows without a match.
     tolerance_ms : int, optional
-        The greatest age in ms of a matching version at the row's time, inclusive; no limit if
+        The greatest age in ms, inclusive, that a version may have at the row's time. No limit if
         None.
     refuse_expired : bool
-        Raise an error for a row without a match whose time is before the history of its shard.
+        If true, raise an error for a row without a match whose time is before the history of its
+        key's shard.
     check_shards : bool
-        Check that the key of each row belongs to the shard to which the row was routed.
+        If true, check that the key of each row belongs to the shard to which the row was routed.
     """
 
     source: Source
@@ -56,13 +57,13 @@ class JoinTask:
     check_shards: bool
 
     def join(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a task with the versions that they match."""
+        """Join the rows of a task, and yield batches of the result."""
         check = self._check_shard if self.check_shards else None
         for some, versions in with_versions(self.source, batches, self._keys_and_times, check):
             yield self.joined(versions, some)
 
     def joined(self, versions: InMemoryVersions, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch with, for each row, the version that the row matches."""
+        """Join the rows of a batch with the versions that the rows match, and return the result."""
         import pyarrow as pa
 
         from kstore_core.spark.columns.arrow import timestamps
@@ -90,7 +91,7 @@ class JoinTask:
         return serialized(self.source.reader.spec.key, batch.column(self.key))
 
     def _keys_and_times(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-        """Return the serialised keys of rows, and their times rounded down to ms."""
+        """Return the serialised key of each row, and the time of each row rounded down to ms."""
         import pyarrow as pa
 
         times = batch.column(self.timestamp)
@@ -110,9 +111,9 @@ class JoinTask:
             key = keys[int(wrong[0])].as_py()
             raise SpecError(
                 f"a row with the key {key!r} has the partition {shard}, but the key belongs to "
-                f"shard {where[wrong[0]]} of {len(self.source.shards)}. The rows were not "
+                f"shard {where[wrong[0]]} of {len(self.source.shards)}. Either the rows were not "
                 "partitioned by Kafka's murmur2, or their topic has another number of partitions "
-                "than the store. Leave out partition_by"
+                "than the store has shards. Leave out partition_by"
             )
 
     def _check_expired(
@@ -124,8 +125,8 @@ class JoinTask:
         if len(lost):
             at = lost[0].as_py()
             raise RetentionExceededError(
-                f"a row with the key {keys[at].as_py()!r} has the time {times[at]} ms, which is "
-                f"before the history of the store {self.source.reader.spec.name!r} in "
+                f"a row with the key {keys[at].as_py()!r} has no match, and its time {times[at]} "
+                f"ms is before the history of the store {self.source.reader.spec.name!r} in "
                 f"{self.source.reader.root}. Set a longer history retention, or pass "
                 "on_expired='null'"
             )
@@ -137,10 +138,10 @@ def with_versions(
     keys_and_times: KeysAndTimes,
     check: Callable[[pa.RecordBatch, int], None] | None = None,
 ) -> Iterator[tuple[pa.RecordBatch, InMemoryVersions]]:
-    """Split the rows of a task, and yield each piece with the versions of its keys.
+    """Split the rows of a task, and yield each piece with the versions that its rows may match.
 
-    The rows belong to all shards, or they were routed to one shard. If they were routed to a
-    shard, ``check`` is called with the rows and the number of the shard.
+    If the rows were routed to one shard, the function calls ``check`` with the rows and the number
+    of this shard. ``check`` is not called if the task reads all shards.
     """
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
@@ -156,7 +157,10 @@ def with_versions(
 def _in_memory(
     lookup: InMemoryVersions | ShardLookup, batch: pa.RecordBatch, keys_and_times: KeysAndTimes
 ) -> Iterator[tuple[pa.RecordBatch, InMemoryVersions]]:
-    """Split a batch into pieces whose versions fit into memory, and yield both."""
+    """Split a batch into pieces whose versions fit into memory.
+
+    Yield each piece with all versions that its rows may match.
+    """
     versions = lookup.for_rows(batch, keys_and_times)
     if versions is None:
         half = batch.num_rows // 2
@@ -173,14 +177,17 @@ def _shard_of(batch: pa.RecordBatch, shards: int) -> int:
     if shard is None or not 0 <= shard < shards:
         raise SpecError(
             f"a row has the partition {shard}, but the store has only the shards 0 to "
-            f"{shards - 1}, so the topic of the row has another number of partitions than the "
-            "store. Leave out partition_by"
+            f"{shards - 1}. The column 'partition' is not that of a topic with {shards} "
+            "partitions. Leave out partition_by"
         )
     return int(shard)
 
 
 def groups(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Concatenate batches to larger batches of at least ``rows`` rows or 64 MiB."""
+    """Concatenate batches to batches of at least ``rows`` rows or 64 MiB.
+
+    The last batch may be smaller.
+    """
     import pyarrow as pa
 
     group: list[pa.RecordBatch] = []

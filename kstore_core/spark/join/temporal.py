@@ -18,12 +18,17 @@ from kstore_core.spark.join.plan import (
     source_at,
 )
 from kstore_core.spark.join.tasks import JoinTask
-from kstore_core.spark.root.root import Root
-from kstore_core.spark.shards.frames import check_columns, headers_type, renamed, spark_type
+from kstore_core.spark.shards.frames import (
+    accepted_types,
+    check_columns,
+    headers_type,
+    renamed,
+    spark_type,
+)
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
     from kstore_core.spark.join.versions import Source
@@ -37,8 +42,8 @@ def temporal_join(
     df: DataFrame,
     root: str | os.PathLike[str],
     *,
-    key: str,
-    timestamp: str,
+    key: str | Column,
+    timestamp: str | Column,
     how: How = "left",
     tolerance_ms: int | None = None,
     on_expired: OnExpired = "null",
@@ -48,85 +53,93 @@ def temporal_join(
     version: int | None = None,
     follow: bool = False,
     spec: StoreSpec | None = None,
-    broadcast_bytes: int = 64 * 1024 * 1024,
+    broadcast_bytes: int = 256 * 1024 * 1024,
     cache_bytes: int = 512 * 1024 * 1024,
     storage_options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
     """Join each row with the version of its key that was valid at its time.
 
     A version is valid from its timestamp, inclusive, until the timestamp of the key's next version
-    or tombstone, exclusive. The rows may have any order. Each row matches at most one version. A
-    row has no match if its time is before the key's first version or after a tombstone, or if its
-    key or time is null. If a row's time is before the history of its shard, the row can match only
-    the latest version of its key. That version must have begun at the row's time or before.
+    or tombstone, exclusive. The rows of ``df`` may have any order. Each row matches at most one
+    version. A row has no match if its key has no version that was valid at its time, or if its key
+    or time is null. The history of a shard lacks versions that have expired. So a row whose time is
+    before the history of its key's shard can match only a version that is still valid. That version
+    must have begun at the row's time or before.
 
-    Python workers cache versions between tasks. Of a small store, each worker caches all versions.
-    Rows for a larger store are routed to its shards by the murmur2 hash of the key, and a worker
-    caches the versions of one shard. If the versions of a shard exceed ``cache_bytes``, the keys
-    of many rows are looked up in the shard together.
+    Python workers cache versions between tasks, and the workers of a Linux machine share the memory
+    of equal versions. If the store is small, each worker caches all versions. If the store is
+    larger, Spark routes each row to the task of a shard, and a worker caches the versions of that
+    shard. If the versions of a shard exceed ``cache_bytes``, the worker does not cache them, but
+    looks up the keys of many rows in the shard at once.
 
     Parameters
     ----------
     df : DataFrame
-        A batch or a stream.
+        The rows to join, as a batch or a stream.
     root : path or address
         The root of a partitioned versioned store.
-    key : str
-        The column of ``df`` with the keys. Its type is binary, or the type of the store's key
-        serde.
-    timestamp : str
-        The column of ``df`` with the times. Its type is timestamp, or long with ms since the
-        epoch.
+    key : str or Column
+        The name of the column of ``df`` with the keys, such as ``"sku"`` or ``"item.sku"``, or an
+        expression. Its type must be binary, the type of the store's key serde, or a narrower type
+        of numbers.
+    timestamp : str or Column
+        The name of the column of ``df`` with the times, or an expression. Its type must be
+        timestamp, or long with ms since the epoch.
     how : {"left", "inner"}
-        ``"left"`` returns a row without a match with nulls; ``"inner"`` drops the row.
+        What to do with a row without a match. ``"left"`` returns the row with nulls in the added
+        columns, and ``"inner"`` drops the row.
     tolerance_ms : int, optional
-        The greatest age in ms of a matching version at the row's time, inclusive; no limit if
+        The greatest age in ms, inclusive, that a version may have at the row's time. No limit if
         None.
     on_expired : {"null", "error"}
-        What happens if a row's time is before the history of its shard, and the latest version of
-        its key does not match. ``"null"`` treats the row as a row without a match; ``"error"``
-        fails the job.
+        What to do with a row without a match whose time is before the history of its key's shard.
+        ``"null"`` does what ``how`` says, and ``"error"`` fails the job.
     headers : bool
-        If true and the store has headers, add the headers of the version.
+        If true and the store has headers, add a column with the headers of the version.
     prefix : str
         The prefix of the names of the added columns.
     partition_by : {"key", "partition"}
-        ``"key"`` routes a row to the shard that the murmur2 hash of its key selects.
-        ``"partition"`` routes a row to the shard in its column ``partition``, which Kafka's source
-        provides, and saves hashing in Python. The job then fails if the key of a row belongs to
-        another shard.
+        How to choose the shard of a row. ``"key"`` chooses the shard by the murmur2 hash of the
+        key. ``"partition"`` takes the shard from the column ``partition``, which Spark's Kafka
+        source provides. This is faster, because Python need not hash the keys. The job then fails
+        if a key belongs to another shard.
     version : int, optional
-        The version of the store to join; the version that is newest at the call if None. A stream
-        reads this version until it ends, unless ``follow`` is true.
+        The version of the store to join. If None, the version that is newest when
+        ``temporal_join`` is called. A stream reads this version as long as the stream runs, unless
+        ``follow`` is true.
     follow : bool
-        If true, each task of a stream reads the newest version of the store at the task's start.
-        The tasks of one micro-batch may then read different versions, and a retried micro-batch
-        may read a newer version than before.
+        If true, each task of a stream reads the version of the store that is newest when the task
+        starts. The tasks of one micro-batch may then read different versions, and the retry of a
+        micro-batch may read a newer version than the first attempt.
     spec : StoreSpec, optional
-        The spec of the store, which is needed only if its serdes are not built in.
+        The spec of the store, which is needed only if a serde of the store is not built in.
     broadcast_bytes : int
-        The greatest size in bytes of the files of a store that counts as small. If 0, rows are
-        routed to shards for every store.
+        The greatest size of a small store in bytes, inclusive. A store is small if the total size
+        of its files exceeds neither ``broadcast_bytes`` nor ``cache_bytes``. If 0, only an empty
+        store is small.
     cache_bytes : int
-        The limit in bytes of the cache of one Python worker.
+        The greatest size in bytes of the cache of one Python worker. Versions that workers share
+        count in full for each worker.
     storage_options : mapping, optional
         Options of the object store of ``root``.
 
     Returns
     -------
     DataFrame
-        The columns of ``df``, followed by ``<prefix>value``, ``<prefix>timestamp``,
-        ``<prefix>valid_to``, which is null for a version that is still valid, and
-        ``<prefix>headers``. The times have the type of the column ``timestamp``.
+        The columns of ``df``, followed by the columns ``<prefix>value``, ``<prefix>timestamp``,
+        ``<prefix>valid_to`` and, with ``headers``, ``<prefix>headers``. ``<prefix>timestamp`` is
+        the inclusive begin of the version's validity. ``<prefix>valid_to`` is the exclusive end, or
+        null if the version is still valid. Both columns have the type of the column ``timestamp``
+        of ``df``.
 
     Raises
     ------
     StateError
-        The root has no manifest, or no version ``version``.
+        The root has no version, or does not have the version ``version``.
     SpecError
         A column is missing, is duplicate, has the wrong type, or has a type that Spark cannot pass
-        to Python; ``key`` and ``timestamp`` name the same column; or an argument is not one of its
-        choices.
+        to Python; ``key`` and ``timestamp`` name the same column; ``df`` has a column with the name
+        of an added column; or an argument has an unknown value.
     TypeError
         ``tolerance_ms``, ``version``, ``broadcast_bytes`` or ``cache_bytes`` is not an int.
     ValueError
@@ -136,7 +149,6 @@ def temporal_join(
     """
     from pyspark.errors import PySparkNotImplementedError
 
-    at = Root.at(root, storage_options)
     check_choice("how", how, get_args(How))
     check_choice("on_expired", on_expired, get_args(OnExpired))
     check_choice("partition_by", partition_by, get_args(PartitionBy))
@@ -144,14 +156,20 @@ def temporal_join(
         check_size("tolerance_ms", tolerance_ms, "milliseconds, or None for no limit")
     _check_follow(df, version, follow=follow)
     source = source_at(
-        at,
+        df.sparkSession,
+        root,
         spec,
         version,
         headers=headers,
         broadcast_bytes=broadcast_bytes,
         cache_bytes=cache_bytes,
         follow=follow,
+        storage_options=storage_options,
     )
+    given = len(df.columns)
+    df, key = _with_column(df, key, "key")
+    df, timestamp = _with_column(df, timestamp, "timestamp")
+    computed = df.columns[given:]
     schema = _schema(df, source, key, timestamp, prefix, partition_by)
     names = resolvable(schema.names)
     task = JoinTask(
@@ -173,10 +191,43 @@ def temporal_join(
         months = [f.name for f in schema.fields if "interval" in f.dataType.simpleString()]
         raise SpecError(
             f"Spark cannot pass {', '.join(months) or 'one of the columns'} to Python, because "
-            "its Python API does not support the type; cast the column to a string, or leave the "
-            "column out"
+            "Spark's Python API does not support the type; cast the column to a string, or drop "
+            "the column"
         ) from error
-    return joined if own else joined.toDF(*schema.names)
+    joined = joined if own else joined.toDF(*schema.names)
+    return joined.drop(*computed) if computed else joined
+
+
+def _with_column(df: DataFrame, given: str | Column, argument: str) -> tuple[DataFrame, str]:
+    """Return a DataFrame with the column of an argument, and the name of this column.
+
+    An expression becomes a new column. The name of a column is resolved as Spark does, which by
+    default ignores the case of letters, and reads ``a.b`` as the field ``b`` of the column ``a``
+    and backquotes as the quotes of a name. But the whole name of a column comes first.
+    """
+    if isinstance(given, str) and given not in df.columns and any(mark in given for mark in ".`"):
+        given = _resolved(df, given)
+    if not isinstance(given, str):
+        taken = {name.lower() for name in df.columns}
+        name = f"_{argument}"
+        while name in taken:
+            name = f"_{name}"
+        return df.withColumn(name, given), name
+    same = [name for name in df.columns if name.lower() == given.lower()]
+    sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    return df, same[0] if len(same) == 1 and not sensitive else given
+
+
+def _resolved(df: DataFrame, name: str) -> str | Column:
+    """Return the column that Spark finds by a name, or the name if Spark finds none."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F  # noqa: N812 - the usual name
+
+    try:
+        df.select(F.col(name)).schema  # noqa: B018 - only Spark Connect needs the schema
+    except AnalysisException:
+        return name
+    return F.col(name)
 
 
 def _check_follow(df: DataFrame, version: int | None, *, follow: bool) -> None:
@@ -186,8 +237,8 @@ def _check_follow(df: DataFrame, version: int | None, *, follow: bool) -> None:
         )
     if follow and not df.isStreaming:
         raise UnsupportedError(
-            "follow=True is for a stream, but this DataFrame is a batch, which reads one version "
-            "of the store. Leave out follow"
+            "follow=True can be used only with a stream, but this DataFrame is a batch, which "
+            "reads one version of the store. Leave out follow"
         )
 
 
@@ -201,8 +252,8 @@ def _schema(
         raise SpecError(
             f"key and timestamp both name the column {key!r}; pass two different columns"
         )
-    key_type = spark_type(source.reader.spec.key.arrow_type).simpleString()
-    allowed = {key: ("binary", key_type), timestamp: ("timestamp", "bigint")}
+    key_types = accepted_types(source.reader.spec.key)
+    allowed = {key: key_types, timestamp: ("timestamp", "bigint")}
     if partition_by == "partition":
         allowed[_PARTITION] = ("int", "bigint")
     check_columns(df, allowed)

@@ -1,1 +1,1 @@
-# Only for other extension modules: see version_runs.pxd.
+# Only other extension modules can call the functions of this module; see version_runs.pxd.

@@ -1,9 +1,9 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: cdivision=True
-"""A hash table of keys, each with a run of its versions, which are sorted by time.
+"""A hash table of keys and their versions. The versions of a key are adjacent and sorted by time.
 
-The table uses open addressing, and hashes keys by murmur2, which also determines a key's shard. No
-function needs the GIL or raises an exception.
+The table uses open addressing. The hash function is murmur2, which also determines a key's shard.
+No function of this module needs the GIL or raises an exception.
 """
 
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
@@ -16,43 +16,46 @@ from kstore_core.codec.keys.murmur2 cimport murmur2_hash
 from kstore_core.engine.prefetching cimport prefetch, prefetch_all
 
 cdef enum:
-    FEWEST_BITS = 6             # the number of bits of a slot's number in the smallest table
+    FEWEST_BITS = 6             # the smallest table has 2**FEWEST_BITS slots
     FEWEST_KEYS = 64            # the number of keys for which memory is allocated at first
-    SHORT_RUN = 32              # the longest run of versions whose begins are prefetched together
+    SHORT_RUN = 32              # the most versions of a key whose begins are all prefetched
 
 
 cdef inline uint64_t first_slot(const Runs *runs, uint32_t hash) noexcept nogil:
-    """Return the first slot to probe for a hash.
+    """Return the number of the slot at which the search for a hash begins.
 
-    The slot is computed from high bits, because the keys of one shard have similar low bits.
+    The number is computed from high bits, because the hashes of one shard have similar low bits.
     """
     return (<uint64_t>hash * 0x9E3779B97F4A7C15U) >> runs.shift
 
 
 cdef inline uint64_t last_slot(const Runs *runs) noexcept nogil:
+    """Return the number of the last slot of the table, which is also the mask of slot numbers."""
     return (<uint64_t>1 << (64 - runs.shift)) - 1
 
 
 cdef inline uint64_t filled(uint32_t hash, int64_t number) noexcept nogil:
+    """Return the content of the slot of a key, from the key's hash and number."""
     return (<uint64_t>hash << 32) | <uint64_t>(number + 1)
 
 
 cdef inline int64_t number_in(uint64_t slot) noexcept nogil:
+    """Return the number of the key whose slot has this content."""
     return <int64_t>(<uint32_t>slot) - 1
 
 
 cdef int64_t rounded_down(const Times *times, int64_t index) noexcept nogil:
-    """Return a time in ms, rounded toward the past."""
+    """Return the time at a position of a column in ms, rounded toward the past."""
     cdef int64_t time = times.data[index]
     cdef int64_t whole
     if times.divide == 1:
         return time * times.multiply
-    whole = time // times.divide        # toward zero: this file divides as C does
+    whole = time // times.divide        # With cdivision, this rounds toward zero.
     return whole - 1 if time < 0 and whole * times.divide != time else whole
 
 
 cdef const Key *key_of(const Runs *runs, const uint8_t *data, Py_ssize_t size) noexcept nogil:
-    """Return the entry of a key with these bytes, or NULL if the table does not contain the key."""
+    """Return the entry of the key with these bytes, or NULL if the table has no such key."""
     return key_of_hash(runs, data, size, murmur2_hash(data, size))
 
 
@@ -75,10 +78,10 @@ cdef const Key *key_of_hash(
 
 
 cdef void fetch_ahead(const Runs *runs, const uint32_t *hashes, int count) noexcept nogil:
-    """Prefetch the slots, keys and versions that the lookups of some hashes will read.
+    """Prefetch the slots, keys and versions that the lookups of `count` hashes will read.
 
-    Each step reads the memory that the previous step prefetched. If a key is not in its first slot,
-    the memory of another key is prefetched, which is harmless.
+    Each loop reads the memory that the previous loop prefetched. If the first slot for a hash
+    contains another key, the function prefetches the memory of that key, which is harmless.
     """
     cdef int i
     cdef uint64_t slot
@@ -104,7 +107,10 @@ cdef Built build_runs(
     Runs *runs, const Texts *keys, const Times *begins, const Times *ends,
     const int64_t *horizons, int64_t shards,
 ) noexcept nogil:
-    """Fill empty `runs` with versions. The caller must call `free_runs`, whatever the result."""
+    """Add all versions to `runs`, which must be empty.
+
+    The caller must call `free_runs` also if the result is an error.
+    """
     cdef uint32_t *numbers = <uint32_t *>malloc(<size_t>keys.length * sizeof(uint32_t) + 1)
     cdef int64_t *places = NULL
     cdef Built built = NO_MEMORY
@@ -121,10 +127,10 @@ cdef Built build_runs(
 
 
 cdef Built number_keys(Runs *runs, const Texts *keys, uint32_t *numbers) noexcept nogil:
-    """Write the number of each row's key to `numbers`.
+    """Add each key to the table, and write the number of each row's key to `numbers`.
 
-    Keys are numbered in the order of their first rows. Until `copy_keys`, the field `first` of a
-    key contains the position of its first row.
+    Keys are numbered in the order of their first rows. The field `first` of a key contains the
+    position of the key's first row until `copy_keys` changes the field.
     """
     cdef int64_t row
     cdef Py_ssize_t size = 0
@@ -143,7 +149,8 @@ cdef Built number_keys(Runs *runs, const Texts *keys, uint32_t *numbers) noexcep
             return NULL_VERSION
         data = text_at(keys, row, &size)
         if size == last_size and memcmp(data, last, size) == 0:
-            numbers[row] = numbers[row - 1]     # The versions of a key are usually adjacent.
+            # This saves a search, because the versions of a key are usually adjacent in the column.
+            numbers[row] = numbers[row - 1]
             continue
         last, last_size = data, size
         hash = murmur2_hash(data, size)
@@ -166,9 +173,10 @@ cdef Built number_keys(Runs *runs, const Texts *keys, uint32_t *numbers) noexcep
 cdef uint64_t slot_of(
     const Runs *runs, const Texts *keys, const uint8_t *data, Py_ssize_t size, uint32_t hash
 ) noexcept nogil:
-    """Return the slot of a key, or the free slot for the key if the table does not contain it.
+    """Return the number of a key's slot, or of a free slot if the table does not contain the key.
 
-    Call this only before `copy_keys`, while the bytes of the keys are in the column.
+    Call this function only before `copy_keys`, because it reads the bytes of the keys from the
+    column `keys`.
     """
     cdef uint64_t mask = last_slot(runs)
     cdef uint64_t at = first_slot(runs, hash)
@@ -187,9 +195,9 @@ cdef uint64_t slot_of(
 
 
 cdef bint make_room(Runs *runs) noexcept nogil:
-    """Grow the table so that half of its slots are free, and the array of keys has two free items.
+    """Make room for another key in the table and in the array of keys.
 
-    Return False if there is not enough memory.
+    At least half of the table's slots remain free. Return False if there is not enough memory.
     """
     cdef int64_t count = runs.n_keys
     cdef void *grown
@@ -220,9 +228,10 @@ cdef bint copy_keys(
     Runs *runs, const Texts *keys, const uint32_t *numbers, int64_t *places,
     const int64_t *horizons, int64_t shards,
 ) noexcept nogil:
-    """Copy the bytes of the keys, and write the position of each run to `places` and `first`.
+    """Copy the bytes of the keys, and compute the position of each key's first version.
 
-    Return False if there is not enough memory.
+    Write this position to `places` and to the field `first` of the key. Return False if there is
+    not enough memory.
     """
     cdef int64_t row, number
     cdef Py_ssize_t size = 0
@@ -243,6 +252,7 @@ cdef bint copy_keys(
         key.first = places[number]
         key.horizon = horizons[(key.hash & 0x7FFFFFFF) % <uint64_t>shards]
         written += size
+    memset(&runs.keys[runs.n_keys], 0, sizeof(Key))
     runs.keys[runs.n_keys].first = keys.length
     return True
 
@@ -250,7 +260,7 @@ cdef bint copy_keys(
 cdef Built place_versions(
     Runs *runs, const Times *begins, const Times *ends, const uint32_t *numbers, int64_t *places
 ) noexcept nogil:
-    """Copy each version into the run of its key, and sort runs that are not sorted."""
+    """Copy each version to the versions of its key, and sort the versions of each key by time."""
     cdef int64_t row, number, at, first, last
     cdef Version *version
     runs.n_versions = begins.length

@@ -1,4 +1,4 @@
-"""The versions that a join reads, which a worker caches or looks up in open shards."""
+"""The store that a join reads. A worker caches its versions or looks them up in open shards."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class Source:
     shards : tuple of Shard
         All shards in the order of their numbers.
     version : int
-        The version of the store that has these shards.
+        The version of the store to which ``shards`` belongs.
     headers : bool
-        Add the headers of versions to the result.
+        If true, the join adds the headers of versions to its result.
     everywhere : bool
-        If true, every task reads all shards. If false, rows are routed to the tasks of their
-        shards.
+        If true, every task reads all shards. If false, Spark routes each row to the task of its
+        shard.
     cache_bytes : int
-        The limit of a worker's cache in bytes.
+        The greatest size of a worker's cache in bytes.
     follow : bool
-        Read the newest version of the store at the start of each task.
+        If true, each task reads the version of the store that is newest when the task starts.
     """
 
     reader: ShardReader
@@ -56,9 +56,10 @@ class Source:
 
     @contextmanager
     def open(self, shard: int | None) -> Iterator[InMemoryVersions | ShardLookup]:
-        """Yield the versions of the shard with the number ``shard``, or of all shards if None.
+        """Return a context manager that yields an object with which a task looks up versions.
 
-        The result is valid while the context is open.
+        ``shard`` is the number of the shard that the task reads, or None if the task reads all
+        shards. The object can be used only while the context is open.
         """
         from kstore_core.spark.join.histories import load_versions
         from kstore_core.spark.join.in_memory import CACHE
@@ -67,16 +68,19 @@ class Source:
         if self.follow:
             every, reader = _newest(self)
         shards = every if shard is None else (every[shard],)
+        stored = (
+            str(reader.root),
+            tuple(each.path for each in shards),
+            reader.spec.format.name,
+            reader.spec.history_retention_ms,
+        )
+        # Equal paths contain equal files, unless the root was deleted and copied there again.
+        files = [file.sha256 for each in shards for file in each.files]
         versions = CACHE.get(
-            (
-                str(reader.root),
-                tuple(each.path for each in shards),
-                reader.spec.format.name,
-                reader.spec.value.name,
-                reader.spec.history_retention_ms,
-                self.cache_bytes,
+            (*stored, reader.spec.value.name, self.cache_bytes),
+            lambda: load_versions(
+                reader, shards, max_bytes=self.cache_bytes, share_as=repr((stored, files))
             ),
-            lambda: load_versions(reader, shards, max_bytes=self.cache_bytes),
             max_bytes=self.cache_bytes,
         )
         if versions is not None:
@@ -94,10 +98,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class ShardLookup:
-    """The open shards whose versions exceed the cache.
+    """The open shards of a join whose versions exceed the size of a worker's cache.
 
-    The keys of many rows are looked up together. ``stores`` contains the open store of each shard,
-    or None for an empty shard.
+    Attributes
+    ----------
+    stores : sequence
+        The open store of each shard, or None for an empty shard.
+    spec : StoreSpec
+        The spec of the store.
     """
 
     stores: Sequence[Any]
@@ -109,9 +117,9 @@ class ShardLookup:
     def for_rows(
         self, batch: pa.RecordBatch, keys_and_times: KeysAndTimes
     ) -> InMemoryVersions | None:
-        """Return the versions that the rows of a batch may match.
+        """Read the versions that the rows of ``batch`` may match, and return them.
 
-        Return None if the batch has several rows and their versions need too much memory; the
+        Return None if the batch has several rows and their versions need too much memory. The
         caller must then split the batch.
         """
         import numpy as np
@@ -142,13 +150,14 @@ class ShardLookup:
 
 
 _SEEN: dict[str, Manifest] = {}
-"""The newest known manifest of each root that a join with ``follow`` reads."""
+"""The manifest that this process read last, for each root that a join with ``follow`` reads."""
 
 
 def _newest(source: Source) -> tuple[tuple[Shard, ...], ShardReader]:
     """Return the shards of the newest version of the store, and the reader of these shards.
 
-    Raise a StateError if the newest version describes another store than ``source``.
+    Raise a StateError if the spec or the number of shards of the newest version differs from those
+    of ``source``.
     """
     from dataclasses import replace
 
@@ -165,8 +174,8 @@ def _newest(source: Source) -> tuple[tuple[Shard, ...], ShardReader]:
     for name in ("name", "shape", "format", "key", "value", "partitions"):
         if there.get(name) != here.get(name):
             raise StateError(
-                f"the field {name!r} of {root} is {there.get(name)!r} in its new version "
-                f"{manifest.version}, not {here.get(name)!r} as in version {source.version}, which "
-                "this query started with; start the query again"
+                f"version {manifest.version} of {root} has {name}={there.get(name)!r}, but this "
+                f"query started with version {source.version}, which has "
+                f"{name}={here.get(name)!r}; start the query again"
             )
     return manifest.shards, replace(source.reader, engine=manifest.engine)

@@ -1,5 +1,5 @@
-"""``format("kstore-kafka")``: a data source for Kafka topics that needs no connector jar.
+"""The Spark data source ``kstore-kafka``, which reads Kafka topics without a connector jar.
 
-docs/kafka-spark.md describes the data source. Importing this package imports neither pyspark nor
-pyarrow.
+docs/kafka-spark.md describes the data source. The import of this package imports neither pyspark
+nor pyarrow.
 """

@@ -1,4 +1,4 @@
-"""The data source ``kstore-kafka`` that Spark loads, and its reader for batches."""
+"""The data source class that Spark loads for ``format("kstore-kafka")``, and its batch reader."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = ["KafkaSource"]
 class KafkaSource(DataSource):
     """The data source that reads Kafka topics with the client library confluent-kafka.
 
-    Its columns are those of Spark's own Kafka source. Spark finds this class through the package
-    ``pyspark_kstore_kafka``.
+    The data source has the columns of Spark's own Kafka source. Spark finds this class through the
+    package ``pyspark_kstore_kafka``.
     """
 
     def __init__(self, options: Any) -> None:
@@ -35,13 +35,13 @@ class KafkaSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name for ``format()``."""
+        """Return the name of the data source, which users pass to ``format()``."""
         return "kstore-kafka"
 
     def schema(self) -> StructType:
-        """Return the columns of Spark's own Kafka source.
+        """Return the schema, which has the columns of Spark's own Kafka source.
 
-        The column ``headers`` is present only if the option ``includeHeaders`` is true.
+        The schema has the column ``headers`` only if the option ``includeHeaders`` is true.
         """
         from kstore_core.spark.kafka.reading import arrow_schema
         from kstore_core.spark.shards.frames import spark_schema
@@ -65,8 +65,9 @@ class KafkaSource(DataSource):
     def _check(self, schema: StructType) -> None:
         if schema.simpleString() != self.schema().simpleString():
             raise SpecError(
-                f'format("kstore-kafka") has the columns {self.schema().simpleString()}, not '
-                f"{schema.simpleString()}; leave .schema() out, and select() columns instead"
+                f'format("kstore-kafka") has the columns {self.schema().simpleString()}, but '
+                f".schema() was called with {schema.simpleString()}; leave out .schema(), and "
+                "choose columns with .select()"
             )
 
 
@@ -82,5 +83,5 @@ class _BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from kstore_core.spark.kafka.reading import read_range
 
-        if partition.value is not None:  # Spark makes an empty partition if there are no ranges
+        if partition.value is not None:  # If there are no ranges, Spark makes an empty partition.
             yield from read_range(self._options, partition.value)

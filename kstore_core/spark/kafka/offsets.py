@@ -53,20 +53,25 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """The start or end offsets of a read, from an option."""
+    """The start offsets or the end offsets of a read, which an option sets.
 
-    option: str  # the name of the option
-    everywhere: int = LATEST  # LATEST or EARLIEST, for all partitions if ``each`` is empty
-    each: Mapping[Place, int] = field(default_factory=dict)  # an offset, EARLIEST or LATEST
+    A position is an offset, `EARLIEST` or `LATEST`. ``each`` has the position of each partition. If
+    it is empty, ``everywhere`` is the position of all partitions.
+    """
+
+    option: str
+    everywhere: int = LATEST
+    each: Mapping[Place, int] = field(default_factory=dict)
 
     def names(self, position: int) -> bool:
-        """Return True if a partition has this position, which is EARLIEST or LATEST."""
+        """Return True if the option sets ``position``, `EARLIEST` or `LATEST`, for a partition."""
         return position in (self.each.values() if self.each else (self.everywhere,))
 
     def at(self, earliest: Offsets, latest: Offsets) -> Offsets:
         """Return the offset of each partition of the read.
 
-        Raises SpecError if the option does not name exactly the partitions of the read.
+        ``earliest`` and ``latest`` contain the first offset and the end offset of each partition.
+        Raises SpecError if the option names partitions, but not exactly the partitions of the read.
         """
         if self.each and self.each.keys() != latest.keys():
             faults = [
@@ -78,7 +83,8 @@ class Positions:
                 if places
             ]
             raise SpecError(
-                f"{self.option} must name exactly the partitions of the read: {'; '.join(faults)}"
+                f"{self.option} does not name exactly the partitions of the read: "
+                f"{'; '.join(faults)}. Name each partition of the read, and no other partition"
             )
         known = {EARLIEST: earliest, LATEST: latest}
         asked = self.each or dict.fromkeys(latest, self.everywhere)
@@ -86,7 +92,10 @@ class Positions:
 
 
 def parse_positions(option: str, text: str) -> Positions:
-    """Parse ``earliest``, ``latest`` or JSON ``{"topic": {"0": 23, "1": -2}}``."""
+    """Parse ``earliest``, ``latest``, or JSON such as ``{"topic": {"0": 23, "1": -2}}``.
+
+    ``option`` is the name of the option, and ``text`` its value.
+    """
     if text.strip().lower() in _NAMES:
         return Positions(option, _NAMES[text.strip().lower()])
     wrong = SpecError(
@@ -123,9 +132,9 @@ def parse_places(option: str, text: str) -> tuple[Place, ...]:
 
 
 def placed(tree: object) -> Offsets:
-    """Convert nested dicts, such as ``{"topic": {"0": 23}}``, to offsets.
+    """Convert nested dicts, such as ``{"topic": {"0": 23}}``, to a dict of `Offsets`.
 
-    Raises ValueError for any other value.
+    Raises ValueError if ``tree`` has another form.
     """
     found: Offsets = {}
     try:
@@ -133,19 +142,22 @@ def placed(tree: object) -> Offsets:
             for number, offset in numbers.items():
                 if not (number.isdecimal() and _is_offset(offset)):
                     raise ValueError(
-                        f"partition {number!r} or its offset {offset!r} is not a number"
+                        f"the partition {number!r} or its offset {offset!r} is not an allowed "
+                        "number"
                     )
                 place = (topic, int(number))
                 if place in found or place[1] > _MOST:
-                    raise ValueError(f"partition {number!r} is duplicate or too great")
+                    raise ValueError(f"the partition {number!r} is given twice, or is too great")
                 found[place] = offset
     except AttributeError as error:
-        raise ValueError(f"not a mapping of topics to partitions to offsets: {tree!r}") from error
+        raise ValueError(
+            f"{tree!r} is not a mapping from topics to mappings from partitions to offsets"
+        ) from error
     return found
 
 
 def nested(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """Convert offsets to nested dicts, as in Spark's checkpoints: ``{"topic": {"0": 23}}``."""
+    """Convert offsets to nested dicts, such as ``{"topic": {"0": 23}}``, for Spark's checkpoint."""
     tree: dict[str, dict[str, int]] = {}
     for (topic, number), offset in sorted(offsets.items()):
         tree.setdefault(topic, {})[str(number)] = offset
@@ -153,7 +165,10 @@ def nested(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def split(ranges: Sequence[OffsetRange], at_least: int | None) -> list[OffsetRange]:
-    """Split long ranges into parts of about equal size, so that there are ``at_least`` ranges."""
+    """Split long ranges, so that the result has at least ``at_least`` ranges.
+
+    The function splits no range if ``at_least`` is None.
+    """
     total = sum(one.end - one.begin for one in ranges)
     if at_least is None or len(ranges) >= at_least or not total:
         return list(ranges)
@@ -170,9 +185,10 @@ def _parts(whole: OffsetRange, at_least: int, total: int) -> Iterable[OffsetRang
 def limited(start: Offsets, end: Offsets, limit: int) -> Offsets:
     """Return the end offset of each partition for a batch of at most ``limit`` offsets.
 
-    The partitions share the limit in proportion to their backlogs. Shares are rounded down. The
-    partitions that lose most by the rounding get the remaining offsets. So the limit is used up,
-    and a stream advances even if the limit is 1.
+    A partition's share of the limit is proportional to its number of waiting offsets. Each share is
+    rounded down. The partitions whose shares lost most by the rounding get one more offset each. So
+    the batch has ``limit`` offsets if enough offsets are waiting, and a stream advances even if the
+    limit is 1.
     """
     waiting = {place: max(0, end[place] - start[place]) for place in end}
     total = sum(waiting.values())

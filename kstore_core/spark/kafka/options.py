@@ -1,4 +1,4 @@
-"""The options of ``format("kstore-kafka")``. They have the names of Spark's own Kafka source."""
+"""The options of the data source ``kstore-kafka``, which are named as in Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OPTIONS = {
     "kafkaConsumer.pollTimeoutMs": "120000",
     "kafka.isolation.level": "read_uncommitted",
 }
-"""The options and their defaults, without the settings that are passed on to librdkafka."""
+"""The options and their defaults. The settings that librdkafka receives are not included."""
 
 _KNOWN = {name.lower(): name for name in OPTIONS}
 _SETTING = "kafka."
@@ -57,7 +57,17 @@ _LONGEST_WAIT_MS = 600_000
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The partitions to read: those of the topics by name or by pattern, or those in ``places``."""
+    """The partitions to read, which are given in one of three ways.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The names of topics. All partitions of these topics are read.
+    pattern : str, optional
+        A regular expression for the names of topics. All partitions of these topics are read.
+    places : tuple
+        The partitions to read.
+    """
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
@@ -66,9 +76,9 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class KafkaOptions:
-    """The parsed options of a reader. Workers get a pickled copy.
+    """The parsed options of a reader. Each worker receives a pickled copy.
 
-    ``settings`` are the settings for librdkafka.
+    ``settings`` contains the settings that librdkafka receives.
     """
 
     servers: str
@@ -85,7 +95,7 @@ class KafkaOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> KafkaOptions:
-        """Parse options; the case of their names does not matter.
+        """Parse options. Their names may be in upper or lower case.
 
         Raises SpecError for an unknown option, a missing option, or a wrong value.
         """
@@ -105,24 +115,27 @@ class KafkaOptions:
         )
 
     def check_batch(self) -> None:
-        """Raise SpecError for an option that a batch cannot have."""
+        """Raise SpecError if an option, or the value of an option, is not allowed for a batch."""
         if self.max_offsets is not None:
             raise SpecError(
-                "maxOffsetsPerTrigger is an option of streams only; a batch can have endingOffsets"
+                "maxOffsetsPerTrigger can be used only for a stream; to limit a batch, set "
+                "endingOffsets"
             )
         if self.starting is not None and self.starting.names(LATEST):
             raise SpecError(
-                "a batch that begins at the latest offsets would be empty; startingOffsets must be "
-                "earliest, or JSON with offsets of 0 or more"
+                "startingOffsets contains the latest offset, but a batch that starts at the latest "
+                "offset would be empty; startingOffsets must be earliest, or JSON with earliest "
+                f"offsets ({EARLIEST}) or offsets of 0 or more"
             )
         if self.ending is not None and self.ending.names(EARLIEST):
             raise SpecError(
-                "a batch that ends at the earliest offsets would be empty; endingOffsets must be "
-                "latest, or JSON with offsets of 0 or more"
+                "endingOffsets contains the earliest offset, but a batch that ends at the earliest "
+                "offset would be empty; endingOffsets must be latest, or JSON with latest offsets "
+                f"({LATEST}) or offsets of 0 or more"
             )
 
     def check_stream(self) -> None:
-        """Raise SpecError for an option that a stream cannot have."""
+        """Raise SpecError if an option is not allowed for a stream."""
         if self.ending is not None:
             raise SpecError(
                 "endingOffsets can be used only for a batch. To end a stream, set its trigger: "
@@ -130,7 +143,10 @@ class KafkaOptions:
             )
 
     def cluster(self) -> Cluster:
-        """Return a Cluster for the brokers, without connecting to them. Needs confluent-kafka."""
+        """Return a Cluster for the brokers, but do not connect to the brokers yet.
+
+        confluent-kafka must be installed.
+        """
         from kstore_core.changelog.kafka.client import Cluster
 
         # By default librdkafka waits half a minute before it reports that a topic is missing.
@@ -139,7 +155,10 @@ class KafkaOptions:
 
 
 class _Given:
-    """The given options by their names in lower case. All of them are known options."""
+    """The options that the user gave, by their names in lower case.
+
+    The constructor raises SpecError for an unknown option.
+    """
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = {name.lower(): (name, value) for name, value in options.items()}
@@ -148,8 +167,9 @@ class _Given:
                 continue
             if low in ("path", "paths"):
                 raise SpecError(
-                    'format("kstore-kafka") reads topics, not paths: leave the argument of load() '
-                    "out, and set the option subscribe, subscribePattern or assign"
+                    'format("kstore-kafka") cannot read a path, because it reads topics; leave out '
+                    "the argument of load(), and set the option subscribe, subscribePattern or "
+                    "assign"
                 )
             near = get_close_matches(low, _KNOWN, 1)
             hint = f"; did you mean {_KNOWN[near[0]]}?" if near else "."
@@ -169,7 +189,7 @@ class _Given:
     def needed(self, name: str) -> str:
         value = self.read(name, lambda _, text: text.strip(), "")
         if not value:
-            raise SpecError(f'the option {name} is missing: .option("{name}", "host:port")')
+            raise SpecError(f'the option {name} is missing; add .option("{name}", "host:port")')
         return value
 
     def settings(self) -> dict[str, str]:
@@ -181,8 +201,9 @@ class _Given:
         taken = sorted(_OURS & found.keys())
         if taken:
             raise SpecError(
-                f"the data source itself sets {', '.join(_SETTING + name for name in taken)}, so "
-                "leave this out. To choose the first offset, pass startingOffsets"
+                f"{', '.join(_SETTING + name for name in taken)} cannot be set, because the data "
+                "source itself sets these options; leave them out. To choose the first offset, "
+                "pass startingOffsets"
             )
         return found
 
@@ -191,8 +212,8 @@ def _topics(given: _Given) -> Topics:
     ways = [name for name in ("subscribe", "subscribePattern", "assign") if given.has(name)]
     if len(ways) != 1:
         raise SpecError(
-            "exactly one of the options subscribe, subscribePattern and assign must be given, to "
-            f"name the topics; given: {', '.join(ways) if ways else 'none'}"
+            "exactly one of the options subscribe, subscribePattern and assign must name the "
+            f"topics; options given: {', '.join(ways) if ways else 'none'}"
         )
     return given.read(
         ways[0],

@@ -17,12 +17,12 @@ _log = logging.getLogger("kstore_core.spark.kafka")
 
 
 def batch_ranges(options: KafkaOptions) -> list[OffsetRange]:
-    """Return the ranges of a batch, from the offsets that the brokers have now.
+    """Ask the brokers for the present offsets, and return the ranges that a batch reads.
 
-    Raises SpecError if the options have offsets of other partitions, or an end before the start.
-    Raises StateError for an unknown topic or partition. Raises InconsistentStateError if records
-    are missing and ``failOnDataLoss`` is true. Raises EngineError if the brokers do not answer or
-    refuse the request.
+    Raises SpecError if an option does not name exactly the partitions of the read, or if the end of
+    a partition is before its start. Raises StateError if a topic or a partition does not exist.
+    Raises InconsistentStateError if records are missing and ``failOnDataLoss`` is true. Raises
+    EngineError if the brokers do not answer or refuse the request.
     """
     starting = options.starting or Positions("startingOffsets", EARLIEST)
     ending = options.ending or Positions("endingOffsets")
@@ -46,11 +46,12 @@ def batch_ranges(options: KafkaOptions) -> list[OffsetRange]:
 def ranges_between(
     options: KafkaOptions, start: Mapping[Place, int], end: Offsets, earliest: Offsets
 ) -> list[OffsetRange]:
-    """Return the ranges from ``start`` to ``end``, split as the option ``minPartitions`` says.
+    """Return the ranges from ``start`` to ``end``, split as the option ``minPartitions`` requires.
 
-    If records have expired, raise InconsistentStateError, or skip them if ``failOnDataLoss`` is
-    false. If a partition ends before its ``start``, its topic was recreated; this is treated in the
-    same way, and the partition is read from its first offset.
+    ``earliest`` contains the first offset of each partition. If a partition's start is before its
+    first offset, records have expired. If a partition's start is after its end, the topic was
+    recreated. In both cases, raise an InconsistentStateError if ``failOnDataLoss`` is true.
+    Otherwise read the partition from its first offset.
     """
     ranges = []
     for place, until in sorted(end.items()):
@@ -68,14 +69,15 @@ def ranges_between(
 
 
 def report_loss(options: KafkaOptions, place: Place, found: str) -> None:
-    """Report that records are missing.
+    """Report that records of a partition are missing.
 
-    Raises InconsistentStateError if ``failOnDataLoss`` is true; otherwise logs a warning.
+    Raises InconsistentStateError if ``failOnDataLoss`` is true, and logs a warning otherwise.
+    ``found`` says what is wrong with the partition, and begins with a verb.
     """
-    lost = f"{place[0]}-{place[1]} at {options.servers} {found}"
+    lost = f"the partition {place[0]}-{place[1]} at {options.servers} {found}"
     if options.fail_on_data_loss:
         raise InconsistentStateError(
-            f"{lost}. Records have expired, or the topic was recreated. To read only the remaining "
-            "records, pass failOnDataLoss=false"
+            f"{lost}. Records may have expired, or the topic may have been deleted or recreated. "
+            "To read only the remaining records, pass failOnDataLoss=false"
         )
     _log.warning("%s; continuing with the remaining records", lost)

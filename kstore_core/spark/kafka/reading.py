@@ -1,4 +1,4 @@
-"""The code by which a worker reads the records of a range of offsets as Arrow batches."""
+"""Functions by which a worker reads the records of a range of offsets as Arrow batches."""
 
 from __future__ import annotations
 
@@ -27,18 +27,21 @@ __all__ = ["BATCH_ROWS", "arrow_schema", "read_range"]
 _log = logging.getLogger("kstore_core.spark.kafka")
 
 _AT_ONCE = 1000
-"""The number of messages per call to librdkafka. More messages do not fit the CPU's cache."""
+"""The number of messages per call to librdkafka. More messages do not fit into the CPU's cache."""
 
 BATCH_ROWS = 10_000
 _BATCH_BYTES = 16 * 1024 * 1024
-"""A batch ends when it reaches this number of bytes or `BATCH_ROWS` rows."""
+"""The size of a batch in bytes. A batch ends when it has this size or `BATCH_ROWS` rows."""
 
 _EXPIRED = frozenset({"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"})
 _GONE = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
 
 
 def arrow_schema(*, headers: bool) -> pa.Schema:
-    """Return the columns of a batch, which are those of Spark's own Kafka source, in its order."""
+    """Return the schema of a batch, which has the columns of Spark's own Kafka source.
+
+    The schema has the column ``headers`` only if ``headers`` is true.
+    """
     columns = [
         ("key", pa.binary()),
         ("value", pa.binary()),
@@ -52,12 +55,13 @@ def arrow_schema(*, headers: bool) -> pa.Schema:
 
 
 def read_range(options: KafkaOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """Read the records of a range.
+    """Read the records of a range of offsets, and yield them as Arrow batches.
 
-    The offsets may have gaps, which compaction and transactions leave. Raises
-    InconsistentStateError if an offset has expired and ``failOnDataLoss`` is true. Raises
-    CorruptionError if a checksum is wrong, and FormatError if a record's time does not fit into a
-    Spark timestamp. Raises EngineError if the brokers do not answer in time or refuse the request.
+    Some offsets of the range may have no record, because of compaction or transactions. Raises
+    InconsistentStateError if records have expired or were deleted and ``failOnDataLoss`` is true.
+    Raises CorruptionError if a checksum is wrong, and FormatError if a record's time does not fit
+    into a Spark timestamp. Raises EngineError if the brokers do not answer in time or refuse the
+    request.
     """
     cluster = options.cluster()
     consumer = cluster.consumer(isolation=options.isolation)
@@ -78,7 +82,7 @@ def read_range(options: KafkaOptions, wanted: OffsetRange) -> Iterator[pa.Record
 
 
 class _Reading:
-    """An iterable of lists of messages, which together are the records of a range."""
+    """An iterable of lists of messages. Together the lists contain the records of a range."""
 
     def __init__(
         self, cluster: Cluster, consumer: Consumer, options: KafkaOptions, wanted: OffsetRange
@@ -96,7 +100,8 @@ class _Reading:
         self._go_to(self._wanted.begin)
         position, moved_at = self._position, time.monotonic()
         while self._position < end:
-            # Without a wait, the call returns only queued messages; the queue is limited in bytes.
+            # The first call does not wait. It returns only messages that librdkafka has queued.
+            # If there are none, the second call waits for one message.
             messages = consumer.consume(_AT_ONCE, 0) or consumer.consume(1, 0.1)
             found = self._records(messages)
             if found:
@@ -115,7 +120,7 @@ class _Reading:
         self._consumer.assign([place])
 
     def _records(self, messages: list[Any]) -> list[Any]:
-        """Return the messages that are records of the range, and advance the position."""
+        """Return the messages that are records of the range, and advance the position past them."""
         if not messages:
             return messages
         errors = [message.error() for message in messages]
@@ -133,9 +138,8 @@ class _Reading:
     def _handle(self, error: KafkaError, offset: int) -> None:
         name = error.name()
         if name == "_PARTITION_EOF":
-            self._position = max(
-                self._position, offset
-            )  # the end is behind control records, which are no messages
+            # The end of the partition may be after control records, which are not messages.
+            self._position = max(self._position, offset)
         elif name in _EXPIRED:
             self._skip_expired()
         elif self._cluster.passes(error):
@@ -150,30 +154,33 @@ class _Reading:
             lambda timeout: self._consumer.get_watermark_offsets(place, timeout=timeout),
             self._failure,
         )
-        if begin <= self._position:  # the partition ends before the position, so it was recreated
+        if begin <= self._position:  # The partition ends before the position: it was recreated.
             self._lose("the partition ends before the position", self._wanted.end)
         else:
             self._lose(f"the partition begins at {begin}", min(begin, self._wanted.end))
 
     def _check_deleted(self) -> None:
-        """If librdkafka has reported an unknown topic, check whether it still exists."""
+        """If librdkafka has reported an unknown topic, ask the brokers whether the topic exists.
+
+        If the topic or its partition does not exist, report that records are missing.
+        """
         trouble = self._cluster.trouble
         if trouble is None or trouble.name() not in _GONE:
             return
         self._cluster.trouble = None
         count = partitions_of(self._cluster, self._consumer, self._wanted.topic)
         if count is None or count <= self._wanted.partition:
-            self._lose("the topic is missing", self._wanted.end)
+            self._lose("the topic or its partition is missing", self._wanted.end)
 
     def _lose(self, why: str, offset: int) -> None:
-        """Report missing records.
+        """Report that records are missing, and continue at ``offset``.
 
-        Raises InconsistentStateError if ``failOnDataLoss`` is true; otherwise continues at
-        ``offset``.
+        If ``failOnDataLoss`` is true, raise an InconsistentStateError instead. ``why`` is the
+        reason that the message states.
         """
         lost = (
-            f"{self._wanted}, at {self._cluster.servers}: {why}, but the next offset to read is "
-            f"{self._position}"
+            f"{self._wanted} at {self._cluster.servers} cannot be read: {why}, but the next offset "
+            f"to read is {self._position}"
         )
         if self._options.fail_on_data_loss:
             raise InconsistentStateError(
@@ -185,7 +192,7 @@ class _Reading:
 
 
 def _joined(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Join batches to one batch, or to several if a column would exceed 2 GiB."""
+    """Concatenate batches to one batch, or to several batches if a column would exceed 2 GiB."""
     whole: list[pa.RecordBatch] = pa.Table.from_batches(parts).combine_chunks().to_batches()
     return whole
 
@@ -200,9 +207,8 @@ def _batch(messages: list[Any], wanted: OffsetRange, schema: pa.Schema) -> pa.Re
         pa.repeat(pa.scalar(wanted.partition, pa.int32()), count),
         pa.array([message.offset() for message in messages], pa.int64()),
         _timestamps(pa.array(times, pa.int64()), wanted),
-        pc.subtract(
-            pa.array(kinds, pa.int32()), pa.scalar(1, pa.int32())
-        ),  # Spark's numbers are one less than confluent-kafka's
+        # Spark's number of a timestamp type is confluent-kafka's number minus 1.
+        pc.subtract(pa.array(kinds, pa.int32()), pa.scalar(1, pa.int32())),
     ]
     if "headers" in schema.names:
         columns.append(_headers([message.headers() for message in messages]))
@@ -216,14 +222,14 @@ def _timestamps(times: pa.Array, wanted: OffsetRange) -> pa.Array:
         )
     except pa.ArrowInvalid as error:
         raise FormatError(
-            f"{wanted}: a record's time does not fit into a Spark timestamp, which has "
+            f"the time of a record in {wanted} does not fit into a Spark timestamp, which stores "
             "microseconds in 64 bits; exclude the record's offset with startingOffsets and "
             "endingOffsets"
         ) from error
 
 
 def _headers(lists: list[list[tuple[str, bytes | None]] | None]) -> pa.Array:
-    """Return an Arrow list of headers for each record, or null for a record without headers."""
+    """Return an Arrow column with each record's list of headers, null if the record has none."""
     pairs = list(chain.from_iterable(filter(None, lists)))
     header = pa.StructArray.from_arrays(
         [

@@ -1,4 +1,4 @@
-"""The stream reader of ``format("kstore-kafka")``. Spark stores its offsets in the checkpoint."""
+"""The stream reader of the data source ``kstore-kafka``."""
 
 from __future__ import annotations
 
@@ -33,16 +33,19 @@ __all__ = ["KafkaStream"]
 
 
 class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The stream reader that plans batches on the driver and reads their ranges on the workers.
+    """The stream reader of the data source ``kstore-kafka``.
 
-    Spark gets offsets as nested dicts, such as ``{"topic": {"0": 23}}``. Its own Kafka source
-    writes them in the same form to checkpoints.
+    On the driver, the reader plans the ranges of offsets of each batch. On the workers, it reads
+    the records of the ranges. Spark stores the offsets in the checkpoint. The reader passes offsets
+    to Spark as nested dicts, such as ``{"topic": {"0": 23}}``. The checkpoints of Spark's own Kafka
+    source have offsets of the same form.
     """
 
     def __init__(self, options: KafkaOptions) -> None:
         if options.max_offsets is not None and not LIMITS:
             raise SpecError(
-                "maxOffsetsPerTrigger needs PySpark 4.2 or newer; leave it out, or update PySpark"
+                "maxOffsetsPerTrigger needs PySpark 4.2 or newer; leave out this option, or update "
+                "PySpark"
             )
         self._options = options
         self._brokers: Brokers | None = None
@@ -51,7 +54,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reported: set[Place] = set()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - the name is Spark's
-        """Return the offsets at which a new query starts."""
+        """Return the offsets at which a query with a new checkpoint starts."""
         brokers = self._connected()
         starting = self._options.starting or Positions("startingOffsets")
         places = brokers.places()
@@ -60,7 +63,11 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # noqa: N802 - the name is Spark's
         self, start: dict[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
-        """Return the offsets at which the next batch ends, exclusive."""
+        """Return the exclusive end offsets of the next batch.
+
+        ``start`` contains the offsets at which the batch begins, and ``limit`` is Spark's limit of
+        the batch.
+        """
         known = placed(start or {})
         self._seen = end = self._latest(known)
         if self._target is not None:
@@ -73,21 +80,27 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return nested(end)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - the name is Spark's
-        """Return the limit of a batch if the trigger sets no limit."""
+        """Return the limit of a batch, which the option ``maxOffsetsPerTrigger`` sets."""
         most = self._options.max_offsets
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - the name is Spark's
-        """Return the end of the topics when the last batch was planned, for progress reports."""
+        """Return the partitions' end offsets that were found when the last batch was planned.
+
+        Spark shows these offsets in the progress reports of the query.
+        """
         return None if self._seen is None else nested(self._seen)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - the name is Spark's
-        """Store the present end of the topics, so that the query does not read later records."""
+        """Remember the present end offsets, so that the query does not read later records."""
         brokers = self._connected()
         self._target = brokers.latest(brokers.places(may_be_gone=None))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Return one input partition for each range of a batch."""
+        """Return the input partitions of the batch from ``start`` to ``end``.
+
+        Each input partition is a range of offsets of one Kafka partition.
+        """
         until = placed(end)
         begin = _begins(placed(start), until)
         until = {place: offset for place, offset in until.items() if offset != begin[place]}
@@ -99,7 +112,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the records of a range as Arrow batches. A worker calls it."""
+        """Read the records of an input partition on a worker, and yield them as Arrow batches."""
         from kstore_core.spark.kafka.reading import read_range
 
         return read_range(self._options, partition.value)
@@ -116,28 +129,35 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._brokers
 
     def _latest(self, known: Offsets) -> Offsets:
-        """Return the end of all partitions. A deleted partition keeps its offset of ``known``."""
+        """Return the end offset of each partition, exclusive.
+
+        If a partition in ``known`` was deleted, return its offset in ``known``.
+        """
         there = self._connected().places(may_be_gone={topic for topic, _ in known})
         return {**self._gone(known, there), **self._connected().latest(there)}
 
     def _present(self, wanted: Offsets) -> list[Place]:
-        """Return the partitions of ``wanted`` that still exist."""
+        """Return those partitions of ``wanted`` that still exist."""
         there = self._connected().places(may_be_gone=None)
         gone = self._gone(wanted, there)
         return [place for place in wanted if place not in gone]
 
     def _gone(self, known: Offsets, there: list[Place]) -> Offsets:
-        """Return the partitions of ``known`` that are not in ``there``.
+        """Return the partitions of ``known`` that are not in ``there``, with their offsets.
 
-        Such partitions are an error if ``failOnDataLoss`` is true; otherwise each is logged once.
+        If ``failOnDataLoss`` is true, raise an InconsistentStateError for such a partition.
+        Otherwise log a warning for each such partition, but only once.
         """
         gone = {place: known[place] for place in known.keys() - set(there)}
         for place in sorted(gone.keys() - self._reported):
-            report_loss(self._options, place, "was deleted, or is no longer chosen")
+            report_loss(self._options, place, "was deleted, or the options no longer select it")
         self._reported |= gone.keys()
         return gone
 
 
 def _begins(start: Offsets, end: Offsets) -> Offsets:
-    """Return the start of each partition of ``end``, or 0 for a partition not in ``start``."""
+    """Return the start offset of each partition in ``end``.
+
+    A partition that is not in ``start`` is new, and starts at 0.
+    """
     return {place: start.get(place, 0) for place in end}

@@ -1,4 +1,4 @@
-"""The requests to the brokers for the partitions of a read and for their offsets."""
+"""The driver's requests to the brokers for partitions and their offsets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kstore_core.spark.kafka.options import KafkaOptions
 __all__ = ["Brokers"]
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Topics that a pattern never matches. Kafka's own consumer has the same rule."""
+"""The internal topics of Kafka. A pattern never matches them, as in Kafka's own consumer."""
 
 
 class Brokers:
-    """The driver's connection to the brokers, for the planning of batches.
+    """The driver's connection to the brokers, which plans batches with it.
 
     The constructor raises EngineUnavailableError if confluent-kafka is not installed, and SpecError
     if librdkafka refuses a setting.
@@ -27,7 +27,7 @@ class Brokers:
     def __init__(self, options: KafkaOptions) -> None:
         self._options = options
         self._cluster = options.cluster()
-        # The requests use a consumer, because a consumer never creates a topic.
+        # Use a consumer for the requests, because the request of a consumer never creates a topic.
         self._consumer = self._cluster.consumer(isolation=options.isolation)
         try:
             self._admin = self._cluster.admin()
@@ -41,11 +41,11 @@ class Brokers:
         self._cluster.close(self._admin)
 
     def places(self, *, may_be_gone: Collection[str] | None = ()) -> list[Place]:
-        """Return the partitions of the read that exist now.
+        """Ask the brokers which partitions the options select, and return those that exist.
 
-        ``may_be_gone`` are the topics that may be missing, or None if any topic may be. Raises
-        StateError if another topic or a partition is missing. Raises EngineError if the brokers do
-        not answer or refuse the request.
+        ``may_be_gone`` contains the topics that may be missing; None means that every topic may be
+        missing. Raises StateError if another topic is missing, or if a partition of an existing
+        topic is missing. Raises EngineError if the brokers do not answer or refuse the request.
         """
         wanted = self._options.topics
         if wanted.pattern is not None:
@@ -60,7 +60,7 @@ class Brokers:
             if number >= counts[topic] > 0:
                 raise StateError(
                     f"the topic {topic} at {self._options.servers} has no partition {number}; it "
-                    f"has {counts[topic]} partitions. Correct the option assign"
+                    f"has {counts[topic]} partitions. Correct the numbers in the option 'assign'"
                 )
         return [place for place in wanted.places if counts[place[0]]]
 
@@ -69,7 +69,11 @@ class Brokers:
         return self._ask(places, EARLIEST)
 
     def latest(self, places: Iterable[Place]) -> Offsets:
-        """Return the end offset of each partition, exclusive, that the isolation level allows."""
+        """Return the end offset of each partition, exclusive.
+
+        The end offset is the high watermark if the isolation level is ``read_uncommitted``, and the
+        last stable offset if it is ``read_committed``.
+        """
         return self._ask(places, LATEST)
 
     def _count(self, topic: str, may_be_gone: Collection[str] | None) -> int:

@@ -1,1 +1,1 @@
-"""`with_partition_time`: adds partition time to the headers of rows, as in KIP-472."""
+"""The function `with_partition_time`, which adds partition time to the headers of rows."""

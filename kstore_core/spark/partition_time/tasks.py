@@ -1,4 +1,4 @@
-"""Tasks of `with_partition_time`, which write the times of partitions into the rows' headers."""
+"""The work of `with_partition_time`, which writes partition times into the headers of rows."""
 
 from __future__ import annotations
 
@@ -20,22 +20,41 @@ __all__ = ["PartitionTimes"]
 
 @dataclass(frozen=True, slots=True)
 class PartitionTimes:
-    """The work that adds partition time to rows."""
+    """The function that adds partition times to the rows of a shard.
+
+    Attributes
+    ----------
+    timestamp, headers : str
+        The names of the column of times and of the column of headers.
+    topics, offsets : bool
+        True if the rows have a column ``topic``, or a column ``offset``.
+    removed : str
+        The name of a boolean column. The function removes the rows in which it is true.
+    schema : Schema
+        The schema of the output, which lacks the column ``removed``.
+    name : str
+        The name of the work, as in :class:`~kstore_core.spark.map_state.tasks.Work`.
+    """
 
     timestamp: str
     headers: str
-    topics: bool  # the rows have a column "topic"
-    offsets: bool  # the rows have a column "offset"
-    removed: str  # the name of the column that is true for rows to remove
-    schema: pa.Schema  # of the output, without the column ``removed``
+    topics: bool
+    offsets: bool
+    removed: str
+    schema: pa.Schema
     name: str = "with_partition_time"
 
     def __call__(self, store: Any, rows: pa.Table) -> pa.RecordBatch:
-        """Return the remaining rows with new headers, sorted by partition and offset."""
+        """Remove rows, and return the remaining rows with new headers.
+
+        The result is sorted by partition and offset. ``store`` contains the partition time of each
+        partition; the method updates these times.
+        """
         if rows[self.timestamp].null_count:
             raise SpecError(
                 f"{rows[self.timestamp].null_count} rows have a null in the column "
-                f"{self.timestamp!r}, which partition time needs; filter these rows out"
+                f"{self.timestamp!r}, but partition time needs the time of every row; filter these "
+                "rows out"
             )
         names, owner = self._partitions(rows)
         order = np.argsort(owner, kind="stable")
@@ -64,7 +83,7 @@ class PartitionTimes:
         return pa.RecordBatch.from_arrays(fitting, schema=self.schema)
 
     def _partitions(self, rows: pa.Table) -> tuple[list[str], npt.NDArray[np.int64]]:
-        """Return the names of the partitions, and the index of each row's partition among them."""
+        """Return the names of the partitions, and each row's index in these names."""
         whole = combined(rows["partition"], "partition").cast(pa.string())
         if self.topics:
             topic = pc.fill_null(combined(rows["topic"], "topic").cast(pa.string()), "")
@@ -77,9 +96,10 @@ Numbers = npt.NDArray[np.int64]
 
 
 def _running(times: Numbers, owner: Numbers, known: Numbers) -> Numbers:
-    """Return, for each row, the greatest time of its partition up to this row.
+    """Return the greatest time so far in each row's partition, with the time of the row itself.
 
-    The rows must be sorted by partition. ``known`` has the time of each partition before the rows.
+    ``times`` contains the time of each row, and ``owner`` the index of its partition. The rows must
+    be sorted by ``owner``. ``known`` contains each partition's greatest time before these rows.
     """
     found = np.maximum(times, known[owner])
     ends = _last_of(owner) + 1
@@ -89,7 +109,11 @@ def _running(times: Numbers, owner: Numbers, known: Numbers) -> Numbers:
 
 
 def _sent(read: Numbers, owner: Numbers, remains: npt.NDArray[np.bool_]) -> Numbers:
-    """Return, for each remaining row, its partition's time just before the next remaining row."""
+    """Return each kept row's partition time just before the next kept row of its partition.
+
+    ``read`` contains the result of `_running` for all rows. ``remains`` is True for the kept rows.
+    For the last kept row of a partition, the result is the partition time after all rows.
+    """
     places = np.flatnonzero(remains)
     following = np.append(places[1:], len(read)) - 1
     found: Numbers = read[np.minimum(following, _last_of(owner)[owner[places]])]
@@ -97,5 +121,5 @@ def _sent(read: Numbers, owner: Numbers, remains: npt.NDArray[np.bool_]) -> Numb
 
 
 def _last_of(owner: Numbers) -> Numbers:
-    """Return the position of the last row of each partition."""
+    """Return the position of each partition's last row. The rows must be sorted by partition."""
     return np.cumsum(np.bincount(owner)) - 1

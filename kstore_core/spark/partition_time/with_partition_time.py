@@ -1,13 +1,15 @@
-"""`with_partition_time`: adds partition time to the headers of rows, as in KIP-472."""
+"""The function `with_partition_time`, which adds partition time to the headers of rows."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from kstore_core import serdes, stores
 from kstore_core.errors import SpecError
 from kstore_core.spark.map_state.plan import check_unique, plan
+from kstore_core.spark.map_state.sharding import PARTITION_TIMES
 from kstore_core.spark.shards.frames import check_columns, headers_type
 
 if TYPE_CHECKING:
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["with_partition_time"]
 
-_STORE = "partition-time"
 _REMOVED = "removed by keep"
 
 
@@ -29,56 +30,61 @@ def with_partition_time(
     headers: str = "headers",
     partitions: int | None = None,
     engine: str = "lmdb",
+    storage_options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
     """Add partition time to each row, as the header ``partition-time``.
 
-    A row's partition time is the greatest ``timestamp`` in the row's partition up to this row. It
-    includes the rows of earlier micro-batches, also those before a restart, and the rows that
-    ``keep`` removes. The header's value is 8 bytes, big-endian, as in KIP-472.
+    The partition time of a row is the greatest time so far in the row's partition, with the time of
+    the row itself. The rows of earlier micro-batches count, even after a restart. The rows that
+    ``keep`` removes count too. The value of the header is the time in ms as 8 big-endian bytes, as
+    in KIP-472.
 
-    The next stage uses the header with ``map_state(…, partition_time="headers")`` or
-    ``open_state(…, partition_time=True)``. In that stage, whether a record is late then depends on
-    all rows of the partition, and not only on the rows that reach the stage.
+    The next stage of the pipeline uses the header if the stage calls
+    ``map_state(…, partition_time="headers")`` or ``open_state(…, partition_time=True)``. That stage
+    then decides from all rows of the partition whether a record is late, not only from the rows
+    that reach the stage.
 
-    ``keep`` filters rows. If removed rows follow a row and raise the partition's time, the row has
-    the header twice. The second value is the partition's time after the removed rows. So the stream
-    time of the next stage includes the removed rows at once, and not only when the next row
-    arrives.
+    ``keep`` may remove rows that raise the partition time. The kept row before them then gets a
+    second header ``partition-time`` with the partition time after the removed rows. So the stream
+    time of the next stage does not wait for the next kept row.
 
     Parameters
     ----------
     df : DataFrame
-        A DataFrame with a column ``partition`` (int), and optionally the columns ``topic`` and
-        ``offset``, as in a stream from Kafka. The rows of a partition are sorted by ``offset``, or
-        have the order of their arrival if there is no such column.
-    root : path
-        The directory that stores the times of the partitions. All machines must see it; see
-        ``map_state``.
+        A DataFrame with a column ``partition`` of type int or long, such as a stream from Kafka.
+        If ``df`` has a column ``topic``, partitions of different topics are different partitions.
+        If ``df`` has a column ``offset``, the rows of a partition are sorted by this column.
+        Otherwise the rows have the order of their arrival.
+    root : path or address
+        The directory that stores the partition times, as in :func:`map_state`.
     keep : Column or str, optional
-        A condition. A row is removed if the condition is false or null. No row is removed if None.
+        A condition on the columns of ``df``. A row is removed if the condition is false or null. If
+        None, no row is removed.
     timestamp : str
-        The name of the column of a row's time. The column must have timestamps, or longs in
-        milliseconds.
+        The name of the column of times. The type of the column must be timestamp, or long with ms
+        since the epoch.
     headers : str
-        The name of the column of headers, which is added if it is missing. Headers
-        ``partition-time`` that a row already has are replaced.
+        The name of the column of headers, which is added if ``df`` lacks it. If a row already has
+        headers ``partition-time``, they are replaced.
     partitions : int, optional
-        The number of tasks, among which the partitions are divided. By default an existing root
-        keeps its number, and a new root gets ``spark.sql.shuffle.partitions`` tasks.
+        The number of tasks, among which the partitions are divided. If None, an existing root keeps
+        its number of tasks, and a new root gets ``spark.sql.shuffle.partitions`` tasks.
     engine : str
-        The name of the storage engine.
+        The name of the storage engine that stores the partition times.
+    storage_options : mapping, optional
+        Options of an object store; see docs/spark-roots.md.
 
     Returns
     -------
     DataFrame
-        The remaining rows, with the columns of ``df`` and the column of headers.
+        The rows that were not removed, with the columns of ``df`` and the column of headers.
 
     Raises
     ------
     SpecError
         A column is missing or has a wrong type.
     StateError, UnsupportedError
-        See ``map_state``.
+        The root or the engine cannot be used; see :func:`map_state`.
     """
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import StructField, StructType
@@ -110,12 +116,13 @@ def with_partition_time(
         df.withColumn(_REMOVED, removed),
         times,
         schema,
-        stores.key_value(_STORE, key=serdes.UTF8, value=serdes.INT64),
+        stores.key_value(PARTITION_TIMES, key=serdes.UTF8, value=serdes.INT64),
         ("partition", shard),
         root=root,
         engine=engine,
         partitions=partitions,
         partition_by="partition",
+        storage_options=storage_options,
     )
 
 
@@ -132,4 +139,7 @@ def _check_columns(df: DataFrame, timestamp: str, headers: str) -> None:
     wanted = {"partition", timestamp, *names}
     check_columns(df, {name: kinds for name, kinds in allowed.items() if name in wanted})
     if _REMOVED in names:
-        raise SpecError(f"the column name {_REMOVED!r} is reserved; rename the column")
+        raise SpecError(
+            f"the DataFrame has a column {_REMOVED!r}, but with_partition_time needs this name for "
+            "itself; rename the column"
+        )

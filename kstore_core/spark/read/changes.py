@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from kstore_core.errors import SpecError, UnsupportedError
 from kstore_core.spark.read.batches import batches, rendered
 from kstore_core.spark.read.plan import ReadPlan, View
-from kstore_core.spark.read.read_store import Timestamps, frame_of, manifest_spec
-from kstore_core.spark.root.manifest import Manifest, Shard
+from kstore_core.spark.read.read_store import Timestamps, frame_of
+from kstore_core.spark.root.manifest import Manifest, Shard, manifest_spec
 from kstore_core.spark.root.root import Root
+from kstore_core.spark.runtime.server import on_server
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
@@ -41,12 +42,12 @@ def read_changes(
     """Read the differences between two versions of a partitioned store.
 
     The comparison uses the stored bytes of each record, with headers and times. A changed record
-    appears in two rows, as it was before and as it is after the change. A change that a later
-    change reverted does not appear. Shards with equal files are not opened.
+    appears in two rows, one from before and one from after the change. A change that a later change
+    reverted does not appear. Shards with equal files are not opened.
 
     The records of a versioned store are the versions of its keys. A new version of a key is an
-    ``insert``. If a version ended, its ``valid_to`` was updated. An expired version is a
-    ``delete``.
+    ``insert``. A version that ended is an update, because its ``valid_to`` changed. An expired
+    version is a ``delete``.
 
     Parameters
     ----------
@@ -78,8 +79,21 @@ def read_changes(
     UnsupportedError
         The two versions have different numbers of shards, or different types of keys or values.
     """
-    at, view = Root.at(root, storage_options), View(columns, partitions, headers, timestamps)
-    return frame_of(spark, plan_changes(at, from_version, to_version, view, spec))
+    view = View(columns, partitions, headers, timestamps)
+    plan = on_server(spark, _planned, root, storage_options, from_version, to_version, view, spec)
+    return frame_of(spark, plan)
+
+
+def _planned(
+    root: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None,
+    from_version: int,
+    to_version: int | None,
+    view: View,
+    spec: StoreSpec | None,
+) -> ReadPlan:
+    at = Root.at(root, storage_options)
+    return plan_changes(at, from_version, to_version, view, spec)
 
 
 def plan_changes(
@@ -131,9 +145,9 @@ def _pairs(root: Root, before: Manifest | None, after: Manifest) -> list[ShardPa
         old, new = (None if each is None else each.spec.get(name) for each in (before, after))
         if before is not None and old != new:
             raise UnsupportedError(
-                f"the {name}s of {root} are {old!r} in version {before.version} and {new!r} in "
-                f"version {after.version}, so one column cannot contain both; read both versions "
-                "and compare the DataFrames"
+                f"the {name}s of {root} have the serde {old!r} in version {before.version} and "
+                f"{new!r} in version {after.version}, so one column cannot contain both kinds of "
+                f"{name}s; read both versions and compare the DataFrames"
             )
     olds: Sequence[Shard | None] = [None] * after.partitions if before is None else before.shards
     pairs = []

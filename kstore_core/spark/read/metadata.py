@@ -13,6 +13,7 @@ from kstore_core.spark.read.plan import ReadPlan
 from kstore_core.spark.root.finding import roots_at
 from kstore_core.spark.root.manifest import Manifest, Shard
 from kstore_core.spark.root.root import Root
+from kstore_core.spark.runtime.server import on_server
 from kstore_core.spark.shards.frames import spark_schema
 
 if TYPE_CHECKING:
@@ -64,9 +65,14 @@ def read_metadata(
     StateError
         There is no store at ``root``, or a store has no version ``version``.
     """
-    roots = roots_at(os.fspath(root), None, storage_options or {})
-    table = metadata_table(roots, what, version)
+    table = on_server(spark, _table, os.fspath(root), storage_options or {}, what, version)
     return spark.createDataFrame(table, spark_schema(table.schema))
+
+
+def _table(
+    path: str, storage_options: Mapping[str, Any], what: str, version: int | None
+) -> pa.Table:
+    return metadata_table(roots_at(path, None, storage_options), what, version)
 
 
 def plan_metadata(roots: Sequence[Root], what: str, version: int | None) -> ReadPlan:
@@ -77,7 +83,7 @@ def plan_metadata(roots: Sequence[Root], what: str, version: int | None) -> Read
 
 @dataclass(frozen=True, slots=True)
 class TableTask:
-    """The task that returns some columns of a table, which is the part of the plan."""
+    """The task that returns some columns of a table. The table is the only part of the plan."""
 
     schema: pa.Schema
 

@@ -40,14 +40,26 @@ class Task(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """A task, and the parts that the task reads."""
+    """A task, and the parts that the task reads.
+
+    Attributes
+    ----------
+    task : Task
+        The task.
+    parts : tuple
+        The parts that the task reads.
+    partitions : int, optional
+        The number of shards among which murmur2 distributes the keys. None if a part may contain
+        any key.
+    """
 
     task: Task
     parts: tuple[Any, ...]
+    partitions: int | None = None
 
 
 class Reader(Protocol):
-    """An object that opens the store of each part of a plan."""
+    """An object that opens the stores that a plan reads, one for each part of the plan."""
 
     @property
     def spec(self) -> StoreSpec:
@@ -152,7 +164,8 @@ def plan_store(
         and (selection.keys is None or shard.shard in by_shard)
     )
     reader = ShardReader(root, spec, manifest.engine)
-    return plan_records(reader, selection, view, parts, ("partition",))
+    plan = plan_records(reader, selection, view, parts, ("partition",))
+    return replace(plan, partitions=manifest.partitions)
 
 
 def plan_records(

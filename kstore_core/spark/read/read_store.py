@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from kstore_core.errors import SpecError
-from kstore_core.spark.root.manifest import Manifest
-from kstore_core.spark.root.root import Root
+from kstore_core.spark.root.manifest import manifest_spec
+from kstore_core.spark.root.root import loaded
+from kstore_core.spark.runtime.first_line import without_traceback
+from kstore_core.spark.runtime.server import on_server
 from kstore_core.spark.shards.frames import spark_schema
-from kstore_core.spec import StoredSpec, StoreSpec
+from kstore_core.spec import StoreSpec
 from kstore_core.types import Time
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from kstore_core.spark.read.plan import ReadPlan, Task
 
-__all__ = ["Timestamps", "frame_of", "manifest_spec", "read_store"]
+__all__ = ["Timestamps", "frame_of", "read_store"]
 
 Timestamps = Literal["timestamp", "millis"]
 
@@ -57,8 +58,9 @@ def read_store(
         The root to which :func:`write_store` has published the store.
     as_of : int or datetime, optional
         For versioned stores, read the versions that were valid at this time. The time is an aware
-        datetime, or ms since the epoch. For a time before the start of a shard's history, only
-        versions that are still the latest are read, as by ``store.get(key, as_of=…)``.
+        datetime, or ms since the epoch. If the time is before the start of a shard's history, the
+        read returns a version that was valid at the time only if it is still the latest version of
+        its key. ``store.get(key, as_of=…)`` does the same.
     history : bool
         For versioned stores, read all versions. Tombstones are not read.
     from_ts, to_ts : int or datetime, optional
@@ -117,8 +119,7 @@ def read_store(
     from kstore_core.spark.read.plan import View, plan_store
     from kstore_core.spark.read.selection import keys_of, prefix_bytes, select
 
-    at = Root.at(root, storage_options)
-    manifest = at.load(version)
+    at, manifest = on_server(spark, loaded, root, storage_options, version)
     spec = manifest_spec(manifest, spec, str(at))
     wanted = keys_of(spec, key, keys)
     selection = select(spec, as_of, history, from_ts, to_ts, wanted, prefix_bytes(prefix))
@@ -142,26 +143,7 @@ class _Parts:
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the batches of the parts whose positions are in the first column."""
-        for batch in batches:
-            for place in batch.column(0).to_pylist():
-                yield from self.task.read(self.parts[place])
-
-
-def manifest_spec(manifest: Manifest, given: StoreSpec | None, where: str) -> StoreSpec:
-    """Return the spec of the store that a manifest describes.
-
-    If ``given`` is not None, check that it describes the same store, and return it. Raise a
-    SpecError if it describes another store, or if it is None and a serde is not built in.
-    """
-    import json
-
-    stored = StoredSpec.parse(json.dumps(dict(manifest.spec)).encode())
-    if given is None:
-        try:
-            return stored.spec()
-        except SpecError as error:
-            raise SpecError(f"{where}: {error}. Pass the spec of the store as spec=") from None
-    if given.name != stored.name:
-        raise SpecError(f"{where} has the store {stored.name!r}, not {given.name!r}")
-    stored.check(given, where)
-    return given
+        with without_traceback():
+            for batch in batches:
+                for place in batch.column(0).to_pylist():
+                    yield from self.task.read(self.parts[place])

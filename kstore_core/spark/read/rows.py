@@ -147,8 +147,8 @@ def _looked_up(table: Any, keys: Iterable[bytes]) -> Iterator[Chunk]:
 def _earliest(store: Any, selection: Selection) -> int:
     """Return the oldest time in ms for which versions must be read.
 
-    The result is `FOREVER` if only the latest version of each key is needed. That is so if no time
-    is selected, or if all selected times are before the history of the store.
+    The result is `FOREVER` if only the latest version of each key is needed. This applies if no
+    time is selected, or if all selected times are before the history of the store.
     """
     first, last = selection.as_of, selection.as_of
     if selection.history:

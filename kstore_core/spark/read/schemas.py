@@ -1,4 +1,4 @@
-"""The columns that a read can return, and the choice of columns by the caller."""
+"""The columns that a read can return, and the columns that the caller chooses."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ __all__ = ["Selection", "key_bytes", "keys_of", "prefix_bytes", "select"]
 class Selection:
     """The records to read.
 
-    By default a read returns all records. Of a versioned store it returns the latest version of
+    By default a read returns all records. From a versioned store, it returns the latest version of
     each key.
 
     Attributes
@@ -58,7 +58,8 @@ def select(
 ) -> Selection:
     """Check the options that select records, and return the selection.
 
-    The options and errors are those of :func:`read_store`; keys and the prefix are serialised.
+    The options and errors are those of :func:`read_store`, but the caller must pass serialised keys
+    or a serialised prefix.
     """
     if as_of is not None and history:
         raise SpecError("as_of and history exclude each other; pass only one of them")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from kstore_core.spark.read.plan import Part, ReadPlan, View, plan_records
 from kstore_core.spark.read.read_store import Timestamps, frame_of
 from kstore_core.spark.read.selection import Selection, keys_of, prefix_bytes, select
 from kstore_core.spark.root.storage.addresses import local_path
+from kstore_core.spark.runtime.server import on_server
 from kstore_core.spec import StoreSpec
 from kstore_core.types import Time
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["TaskReader", "plan_streams_dir", "read_streams_dir"]
-
-_TASK = re.compile(r"((?:.+__)?[0-9]+)_([0-9]+)")
 
 
 def read_streams_dir(
@@ -82,7 +80,7 @@ def read_streams_dir(
     selection = select(spec, as_of, history, from_ts, to_ts, wanted, prefix_bytes(prefix))
     view = View(columns, partitions, headers, timestamps)
     place = os.path.abspath(path)  # noqa: PTH100 - links stay as they are
-    return frame_of(spark, plan_streams_dir(place, spec, selection, view))
+    return frame_of(spark, on_server(spark, plan_streams_dir, place, spec, selection, view))
 
 
 def plan_streams_dir(path: str, spec: StoreSpec, selection: Selection, view: View) -> ReadPlan:
@@ -101,8 +99,8 @@ def plan_streams_dir(path: str, spec: StoreSpec, selection: Selection, view: Vie
         if missing:
             raise StateError(
                 f"{where} has no task of the store {spec.name!r} for the partitions "
-                f"{', '.join(map(str, missing))}; the directory has {', '.join(tasks)}. Another "
-                "instance of the application may have the missing tasks"
+                f"{', '.join(map(str, missing))}; the directory has the tasks {', '.join(tasks)}. "
+                "Another instance of the application may have the missing tasks"
             )
         numbers = set(partitions)
     gaps = sorted(set(range(max(numbers, default=0))) - numbers) if partitions is None else []
@@ -132,10 +130,11 @@ class TaskReader:
     def open(self, shard: str) -> Iterator[Any]:
         """Open the store of the task directory ``shard`` as of its last commit, for reading."""
         from kstore_core import open_state
+        from kstore_core.maintenance.rescale.tasks import engine_of_task
         from kstore_core.spark.runtime.engines import engine_on_worker
         from kstore_core.spark.shards.published import bare
 
-        engine = _engine_of(Path(shard))
+        engine = engine_of_task(Path(shard))
         engine_on_worker(engine)
         with open_state(shard, engine=engine, read_only=True) as state:
             yield state.open(bare(self.spec))
@@ -149,18 +148,15 @@ def _tasks_of(
     Raise a StateError if no task has the store, or if a task lacks the store and another task of
     its sub-topology has it.
     """
-    found: dict[str, tuple[str, int]] = {}
-    if where.is_dir():
-        for match in (_TASK.fullmatch(path.name) for path in where.iterdir() if path.is_dir()):
-            if match is not None:
-                found[match[0]] = (match[1], int(match[2]))
-    if not found:
+    from kstore_core.maintenance.rescale.tasks import stores_of_task, task_names
+
+    tasks = task_names(where)
+    if not tasks:
         raise StateError(
             f"{where} has no task directories such as 0_0; pass the directory "
             "state.dir/application.id of a Kafka Streams application"
         )
-    tasks = dict(sorted(found.items(), key=lambda item: item[1]))
-    stores = {task: _stores_of(where / task) for task in tasks}
+    stores = {task: stores_of_task(where / task) for task in tasks}
     having = {task for task, names in stores.items() if store in names}
     if not having:
         there = sorted({name for names in stores.values() for name in names})
@@ -184,23 +180,3 @@ def _tasks_of(
             "tasks"
         )
     return {task: place for task, place in tasks.items() if task in having}
-
-
-def _stores_of(task: Path) -> list[str]:
-    from kstore_core.discovery.registry import make_engine
-    from kstore_core.state.contents import store_names
-
-    return store_names(make_engine(_engine_of(task), None), task, ())
-
-
-def _engine_of(task: Path) -> str:
-    """Return the name of the engine of a task directory.
-
-    If the directory has no stores, the result is ``rocksdb``, the engine of Kafka Streams.
-    """
-    from kstore_core.state.recognition import engine_of, recognised
-    from kstore_core.system.lock import recorded_engine
-
-    if recorded_engine(task) is None and not recognised(task):
-        return "rocksdb"
-    return engine_of(task)

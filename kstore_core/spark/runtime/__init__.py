@@ -1,1 +1,1 @@
-"""Functions that start a Spark session, find a Java for it, and check its workers' engines."""
+"""Functions that start a Spark session, find its Java, and check the engines on its workers."""

@@ -1,4 +1,4 @@
-"""Checks of an engine: whether workers can share its data, and whether a worker can load it."""
+"""Checks that workers can share an engine's data, and that a worker can load the engine."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["check_shared_engine", "engine_on_worker", "this_worker", "version"]
 def check_shared_engine(engine: str) -> None:
     """Raise UnsupportedError if only one process can read the engine's stores.
 
-    The driver calls it. Raises UnknownEngineError or EngineUnavailableError if the driver cannot
-    load the engine.
+    The driver calls this function. Raises UnknownEngineError or EngineUnavailableError if the
+    driver cannot load the engine.
     """
     capabilities = engine_class(engine).capabilities
     if capabilities.process_local or not capabilities.persistent:
@@ -52,7 +52,7 @@ def this_worker() -> str:
 
 
 def version() -> str:
-    """Return the version of the installed package kstore, or ``unknown`` if there is none."""
+    """Return the version of the package kstore, or ``unknown`` if the package is not installed."""
     from importlib import metadata
 
     try:

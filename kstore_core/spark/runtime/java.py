@@ -95,7 +95,7 @@ def _candidates() -> list[tuple[str, Path]]:
 
 
 def _probe(command: Path) -> tuple[int | None, bool]:
-    """Return the feature release of a Java, and True if it has the module that Spark asks for.
+    """Return a Java's feature release, and True if the Java has the module that Spark asks for.
 
     The release is None if the Java does not start.
     """
@@ -123,7 +123,7 @@ def _version_text(command: Path, *flags: str) -> str | None:
 
 
 def _wrapper(command: Path) -> Path:
-    """Return a cached script ``<home>/bin/java`` that starts ``command`` without the flag."""
+    """Return a cached script ``<home>/bin/java`` that starts ``command`` without ``_FLAG``."""
     script = (
         "#!/bin/sh\n"
         "# Starts the Java below without a module that this runtime does not have.\n"

@@ -63,7 +63,7 @@ def local_session(
         The heap size of the Java process, such as ``"2g"``.
     config : mapping of str to str, optional
         Further Spark settings, which override the settings of this function. Only
-        ``spark.driver.extraJavaOptions`` is appended and does not override.
+        ``spark.driver.extraJavaOptions`` is appended instead.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""The routing of records to shards, and the writing and reading of a shard."""
+"""Code that routes records to shards, and writes and reads a shard."""

@@ -1,4 +1,4 @@
-"""The columns of a DataFrame that is a changelog: their types and checks, and the shard column."""
+"""Functions that check the columns of a changelog DataFrame, and that route its rows to shards."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from kstore_core.errors import SpecError, UnsupportedError
+from kstore_core.serdes import BUILT_IN
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from kstore_core.serdes import Serde
 
 __all__ = [
+    "check_batch",
     "check_columns",
-    "check_log",
     "check_log_columns",
     "headers_type",
     "in_order",
@@ -39,6 +40,15 @@ _PLAIN_TYPES = {
     "arrival": ("bigint",),
 }
 _TIME_TYPES = ("timestamp", "bigint")
+_NARROWER = {
+    "int": ("smallint", "tinyint"),
+    "bigint": ("int", "smallint", "tinyint"),
+    "double": ("float", "int", "smallint", "tinyint"),
+}
+"""For some types of numbers, the narrower types whose numbers all fit into them."""
+
+_OTHER_TIMES = ("timestamp_ntz", "date")
+"""Spark types that are not instants. A cast interprets them in the time zone of the session."""
 
 
 def spark_type(arrow: pa.DataType) -> DataType:
@@ -58,8 +68,19 @@ def spark_schema(arrow: pa.Schema) -> StructType:
     return schema
 
 
+def accepted_types(serde: Serde[Any]) -> tuple[str, ...]:
+    """Return the Spark types of columns that a serde can serialise.
+
+    The first type is binary, for values that are serialised already. The second type is the serde's
+    own. Types of numbers that fit into the serde's own type without loss follow.
+    """
+    own = spark_type(serde.arrow_type).simpleString()
+    narrower = _NARROWER.get(own, ()) if serde is BUILT_IN.get(serde.name) else ()
+    return ("binary", own, *narrower)
+
+
 def renamed(schema: StructType, names: Iterable[str]) -> StructType:
-    """Return a schema with other column names."""
+    """Return a copy of ``schema`` whose columns have the given names, in the same order."""
     from pyspark.sql.types import StructField, StructType
 
     return StructType(
@@ -71,35 +92,42 @@ def renamed(schema: StructType, names: Iterable[str]) -> StructType:
 
 
 def headers_type() -> DataType:
-    """Return the Spark type of a column of headers."""
+    """Return the Spark type of a column that contains the headers of records."""
     from kstore_core import arrow
 
     return spark_type(arrow.headers_type())
 
 
 def check_columns(df: DataFrame, allowed: Mapping[str, tuple[str, ...]]) -> None:
-    """Check that a DataFrame has each column in ``allowed`` once, with an allowed type.
+    """Check that a DataFrame has each column in ``allowed`` exactly once, with an allowed type.
 
-    Raise a SpecError otherwise. ``allowed`` maps the names of columns to their Spark types.
+    ``allowed`` maps the name of each required column to its allowed Spark types. Raise a SpecError
+    if a column is missing, is duplicate, or has a type that is not allowed.
     """
     names = df.columns
     for name, kinds in allowed.items():
         if names.count(name) != 1:
-            there = "two columns" if name in names else "no column"
+            there = "several columns" if name in names else "no column"
             raise SpecError(
                 f"the DataFrame has {there} {name!r}; its columns are: {', '.join(names)}"
             )
         kind = df.schema[name].dataType.simpleString()
         if kind not in kinds:
-            wanted = " or ".join(dict.fromkeys(kinds))
-            raise SpecError(f"the column {name!r} is {kind}, not {wanted}")
+            raise SpecError(f"the column {_misfit(name, kind, kinds)}")
 
 
-def check_log(df: DataFrame, spec: StoreSpec, *, partition_time: bool = False) -> None:
-    """Check that a DataFrame is a batch with the columns of a changelog of ``spec``.
+def _misfit(name: str, kind: str, allowed: Collection[str]) -> str:
+    """Return the text of the fault that a column has a type that is not allowed."""
+    castable = "timestamp" in allowed and kind in _OTHER_TIMES
+    cast_it = ", so cast it to timestamp" if castable else ""
+    return f"{name!r} is {kind}, not {' or '.join(dict.fromkeys(allowed))}{cast_it}"
 
-    Raise a TypeError if ``df`` is not a DataFrame of Spark, an UnsupportedError if it is a stream,
-    and a SpecError if its columns are wrong.
+
+def check_batch(df: DataFrame) -> None:
+    """Check that ``df`` is a DataFrame of Spark, but not a stream.
+
+    Raise a TypeError if ``df`` is another object. Raise an UnsupportedError if ``df`` is a
+    streaming DataFrame.
     """
     if not hasattr(df, "isStreaming"):
         raise TypeError(
@@ -108,17 +136,16 @@ def check_log(df: DataFrame, spec: StoreSpec, *, partition_time: bool = False) -
         )
     if df.isStreaming:
         raise UnsupportedError(
-            "write_store takes a batch DataFrame, but this DataFrame is a stream; pass it to "
-            "stream_into instead"
+            "df is a streaming DataFrame, but a batch DataFrame is required; to write a stream, "
+            "call stream_into instead of write_store"
         )
-    check_log_columns(df.schema, spec, partition_time=partition_time)
 
 
 def check_log_columns(schema: StructType, spec: StoreSpec, *, partition_time: bool = False) -> None:
-    """Check that columns are those of a changelog of ``spec``.
+    """Check that the columns of ``schema`` are those of a changelog for the store of ``spec``.
 
-    Raise a SpecError that names each column that is missing, unknown, duplicate, or of a wrong
-    type. Raise a TypeError if ``spec`` is not a StoreSpec.
+    Raise a SpecError if a column is missing, is unknown, is duplicate, or has a wrong type. The
+    error names all such columns. Raise a TypeError if ``spec`` is not a StoreSpec.
     """
     if not isinstance(spec, StoreSpec):
         raise TypeError(
@@ -146,8 +173,7 @@ def check_log_columns(schema: StructType, spec: StoreSpec, *, partition_time: bo
         if field.name not in types:
             faults.append(f"{field.name!r} is unknown")
         elif kind not in types[field.name]:
-            allowed = " or ".join(dict.fromkeys(types[field.name]))
-            faults.append(f"{field.name!r} is {kind}, not {allowed}")
+            faults.append(_misfit(field.name, kind, types[field.name]))
     if faults:
         raise SpecError(
             f"the DataFrame is not a changelog for the store {spec.name!r}: {'; '.join(faults)}. "
@@ -159,13 +185,13 @@ def check_log_columns(schema: StructType, spec: StoreSpec, *, partition_time: bo
 def _log_types(
     spec: StoreSpec, names: Collection[str]
 ) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    """Return the allowed types of a changelog's columns, and the names of its required columns."""
+    """Return the Spark types that each column of a changelog may have, and the required columns."""
     from kstore_core.spark.columns.log_keys import tail_bytes, times_of_shape
 
-    key_types = ("binary", spark_type(spec.key.arrow_type).simpleString())
+    key_types = accepted_types(spec.key)
     types = {
         "key": ("binary",) if tail_bytes(spec, names) else key_types,
-        "value": ("binary", spark_type(spec.value.arrow_type).simpleString()),
+        "value": accepted_types(spec.value),
         **_PLAIN_TYPES,
     }
     wanted = ["key", "value"]
@@ -186,7 +212,7 @@ def _log_types(
 
 
 def _hint(spec: StoreSpec, faults: list[str]) -> str:
-    """Return advice on some of the faults, to append to the message."""
+    """Return advice about the faults, which the caller appends to the text of the error."""
     from kstore_core.spark.columns.log_keys import times_of_shape
 
     hint = ""
@@ -210,9 +236,10 @@ def _hint(spec: StoreSpec, faults: list[str]) -> str:
 def route_log(
     df: DataFrame, spec: StoreSpec, *, by_key: bool, partitions: int, partition_time: bool = False
 ) -> DataFrame:
-    """Select the columns that a write reads, and route the rows to the tasks of their shards.
+    """Select the columns that a write needs, and move each row to the Spark partition of its shard.
 
-    The first column of the result is ``shard``. ``by_key`` is as in :func:`shard_of_log`.
+    The first column of the result is ``shard``, which contains the number of the row's shard.
+    :func:`shard_of_log` describes ``by_key``.
     """
     from kstore_core.spark.shards.log import LOG_COLUMNS
 
@@ -226,12 +253,12 @@ def route_log(
 
 
 def shard_of_log(df: DataFrame, spec: StoreSpec, *, by_key: bool, partitions: int) -> Column:
-    """Return the column of the shards of a changelog's records.
+    """Return a column with the number of the shard of each record.
 
-    If ``by_key`` is true, murmur2 of the key selects the shard; if it is false, the shard is the
-    number in the column ``partition``.
+    If ``by_key`` is true, the murmur2 hash of the record's key selects the shard. If ``by_key`` is
+    false, the column ``partition`` contains the number of the shard.
     """
-    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+    from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
     from kstore_core.spark.columns.log_keys import tail_bytes
 
@@ -241,9 +268,9 @@ def shard_of_log(df: DataFrame, spec: StoreSpec, *, by_key: bool, partitions: in
 
 
 def in_order(df: DataFrame) -> DataFrame:
-    """Add the column ``arrival``, which numbers the records of a changelog in their order.
+    """Add the column ``arrival``, whose numbers ascend in the order of the rows of ``df``.
 
-    A changelog with a column ``offset`` or ``arrival`` is returned unchanged.
+    If ``df`` has a column ``offset`` or ``arrival``, return ``df`` unchanged.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -253,9 +280,9 @@ def in_order(df: DataFrame) -> DataFrame:
 
 
 def shard_column(key: Column, serde: Serde[Any], partitions: int, *, tail: int = 0) -> Column:
-    """Return the column of the shards that murmur2 of the serialised keys selects.
+    """Return a column with the shard that the murmur2 hash of each serialised key selects.
 
-    A null key is in shard 0. The last `tail` bytes of binary keys do not affect the shard.
+    The shard of a null key is 0. If the keys are binary, their last ``tail`` bytes are not hashed.
     """
     from pyspark.sql.pandas.functions import arrow_udf
 

@@ -1,8 +1,9 @@
-"""The records to write to a shard, as Arrow columns."""
+"""The Arrow columns of the records that a task writes to a shard."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kstore_core import arrow
+from kstore_core import arrow, serdes
 from kstore_core.changelog.marks import MARK_KEY
 from kstore_core.errors import SpecError
 from kstore_core.spark.columns.arrow import combined, integers, millis, serialized
 from kstore_core.spark.columns.log_keys import keys_of, user_keys
-from kstore_core.spark.columns.shard_ids import shards_of
+from kstore_core.spark.columns.shard_ids import hashes_of, shards_of
 from kstore_core.spark.root.manifest import Offset
+from kstore_core.spark.root.offsets import Ahead
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ LOG_COLUMNS = (
     *("key", "window_start", "window_end", "sequence", "session_start", "session_end"),
     *("value", "timestamp", "headers", "topic", "partition", "offset", "arrival"),
 )
-"""The names of the columns of a changelog that a write reads."""
+"""The names of the columns that a write can read from a changelog."""
 
 Indices = npt.NDArray[np.int64]
 
@@ -38,16 +40,16 @@ Indices = npt.NDArray[np.int64]
 class ShardLog:
     """Serialised records in the order of their arrival.
 
-    All records belong to one shard if :meth:`check` raises no error.
+    The records may belong to several shards. :meth:`check` checks that they belong to one shard.
 
     Attributes
     ----------
     shards : Array, optional
-        The column ``shard``.
+        The number of each record's shard, from the column ``shard``.
     users : Array
-        The binary user's keys, which do not contain the times of windows and sessions.
+        The serialised user's keys, without the times of windows and sessions.
     keys : Array
-        The binary keys of the changelog.
+        The binary keys of the changelog, with the times of windows and sessions.
     values : Array
         The binary values.
     timestamps : Array
@@ -56,6 +58,8 @@ class ShardLog:
         The headers of the records.
     topics, sources, offsets : Array, optional
         The topic, the source partition and the offset of each record.
+    arrivals : Array, optional
+        The column ``arrival``, which orders the records of a log without offsets.
     timed : bool
         True if the log has times.
     """
@@ -69,15 +73,16 @@ class ShardLog:
     topics: pa.Array | None = None
     sources: pa.Array | None = None
     offsets: pa.Array | None = None
+    arrivals: pa.Array | None = None
     timed: bool = True
 
     @classmethod
     def of(cls, rows: pa.Table, spec: StoreSpec) -> ShardLog:
-        """Return the records of a table that has the columns of a changelog.
+        """Make a log from a table that has the columns of a changelog.
 
-        The rows may have any order. Raise a SpecError if a column other than the value and the
-        headers contains nulls. Also raise a SpecError if a key does not fit the store, or if a
-        partition or an offset is out of range.
+        The rows may have any order. Raise a SpecError if a column contains nulls and is neither
+        ``value`` nor ``headers``. Raise a SpecError if a header has no key, if a key does not fit
+        the store, or if a partition or an offset is out of range.
         """
 
         def column(name: str) -> pa.Array | None:
@@ -90,11 +95,11 @@ class ShardLog:
             headers = headers.cast(arrow.headers_type())
             _refuse_nameless(headers)
         times = column("timestamp")
-        milliseconds = np.zeros(len(rows), np.int64) if times is None else millis(times)[0]
+        milliseconds = np.zeros(len(rows), np.int64) if times is None else _whole(times, spec)
         keys = keys_of(spec, column)
         users = user_keys(spec, keys)
         sources, offsets = column("partition"), column("offset")
-        if offsets is not None:  # Without offsets, the column partition is not used as a source.
+        if offsets is not None:  # Without offsets, the column partition names no source.
             _refuse_outside("partition", sources, 2**31 - 1)
             _refuse_outside("offset", offsets, 2**63 - 1)
         log = cls(
@@ -107,22 +112,22 @@ class ShardLog:
             column("topic"),
             sources,
             offsets,
+            column("arrival"),
             times is not None,
         )
-        return log.take(log._order(column("arrival")))
+        return log.take(log._order())
 
-    def _order(self, arrival: pa.Array | None) -> Indices:
+    def _order(self) -> Indices:
         """Return the positions of the records in the order of their arrival.
 
-        The records of each source partition are sorted by offset. Records of several partitions
-        are then merged by the stream time of each partition, as Kafka Streams merges the
-        partitions of a task. Without the merge, the records of all partitions but the first could
-        be late.
+        The function sorts the records of each source partition by offset. It then merges the
+        partitions by their stream times, as Kafka Streams does in a task. A simple concatenation
+        could make the records of the later partitions late.
         """
         if self.offsets is None:
-            if arrival is None:
+            if self.arrivals is None:
                 return np.arange(len(self.keys))
-            return np.argsort(integers(arrival), kind="stable")
+            return np.argsort(integers(self.arrivals), kind="stable")
         zeros = np.zeros(len(self.keys), np.int64)
         topic = zeros
         if self.topics is not None:
@@ -140,7 +145,7 @@ class ShardLog:
         return order[np.argsort(reached, kind="stable")]
 
     def take(self, rows: Indices) -> ShardLog:
-        """Return the records at some positions."""
+        """Return the records at the positions ``rows``, in this order."""
         if len(rows) == len(self.keys) and bool(np.all(rows[1:] == rows[:-1] + 1)):
             return self
         chosen = pa.array(rows)
@@ -149,21 +154,68 @@ class ShardLog:
             **{k: c.take(chosen) if isinstance(c, pa.Array) else c for k, c in columns.items()}
         )
 
+    def pieces(self, max_bytes: int) -> Iterator[ShardLog]:
+        """Divide the log into logs of about ``max_bytes`` each, and yield these logs."""
+        columns = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        arrays = {name: c for name, c in columns.items() if isinstance(c, pa.Array)}
+        size = sum(array.nbytes for array in arrays.values())
+        rows = max(1, len(self) * max_bytes // max(size, 1))
+        for start in range(0, len(self), rows):
+            cut = {name: array.slice(start, rows) for name, array in arrays.items()}
+            yield dataclasses.replace(self, **cut)
+
     def __len__(self) -> int:
         return len(self.keys)
+
+    def by_source(self) -> Iterator[tuple[tuple[str, int], Indices]]:
+        """Yield each source partition, with the positions of its records in this log.
+
+        A source partition is a pair of its topic and its number. If the log has no offsets, yield
+        all positions for one partition, whose topic is empty.
+        """
+        if self.offsets is None:
+            yield ("", 0), np.arange(len(self))
+            return
+        zeros = np.zeros(len(self), np.int64)
+        names, topic = [""], zeros
+        if self.topics is not None:
+            topics = self.topics.dictionary_encode()
+            names, topic = topics.dictionary.to_pylist(), integers(topics.indices)
+        source = zeros if self.sources is None else integers(self.sources)
+        for number in np.unique(topic):
+            of_topic = topic == number
+            for part in np.unique(source[of_topic]):
+                places = np.flatnonzero(of_topic & (source == part))
+                yield (names[number], int(part)), places
 
     def places(self, partitions: int, *, by_key: bool) -> Indices:
         """Return the number of each record's shard.
 
-        If ``by_key`` is true or the log has no partitions, murmur2 of the key selects the shard.
-        Otherwise the shard is the number of the source partition.
+        If ``by_key`` is true or the log has no column ``partition``, the murmur2 hash of the key
+        selects the shard. Otherwise the column ``partition`` contains the number of the shard.
         """
         if by_key or self.sources is None:
             return np.asarray(shards_of(self.users, partitions), np.int64)
         return integers(self.sources)
 
+    def by_place(self, places: Indices) -> dict[int, ShardLog]:
+        """Divide the log by shard, and return the log of each shard by the shard's number.
+
+        ``places`` contains the shard of each record. Each returned log has the order that
+        :meth:`of` would give to its records alone.
+        """
+        found = np.unique(places)
+        if len(found) == 1:
+            return {int(found[0]): self}
+        parts = {int(place): self.take(np.flatnonzero(places == place)) for place in found}
+        return {place: part.take(part._order()) for place, part in parts.items()}
+
     def check(self, shard: int, partitions: int) -> None:
-        """Raise a SpecError if a record does not belong to ``shard``."""
+        """Raise a SpecError if a record does not belong to ``shard``.
+
+        A record belongs to ``shard`` if the murmur2 hash of its key selects this shard of the
+        ``partitions`` shards. If the log has a column ``shard``, this column must agree.
+        """
         given = np.zeros(0, np.int64) if self.shards is None else integers(self.shards)
         outside = np.flatnonzero(given != shard)
         if len(outside):
@@ -179,16 +231,16 @@ class ShardLog:
             key = self.users[int(wrong[0])].as_py()
             raise SpecError(
                 f"{len(wrong)} of {len(wanted)} records have the partition {shard}, but their keys "
-                f"belong to other partitions: the key {key[:40]!r} belongs to partition "
-                f"{wanted[wrong[0]]} of {partitions}. The producer of these records used another "
-                "partitioner than Kafka's murmur2, or another number of partitions. Pass "
+                f"belong to other partitions; for example, the key {key[:40]!r} belongs to "
+                f"partition {wanted[wrong[0]]} of {partitions}. The producer of these records used "
+                "a partitioner other than Kafka's murmur2, or another number of partitions. Pass "
                 "partition_by='key' to select shards by the keys"
             )
 
     def check_decodable(self, spec: StoreSpec) -> None:
-        """Raise a SpecError if a serde cannot read a key or a value.
+        """Raise a SpecError if the serde of ``spec`` cannot read a key or a value.
 
-        A store must not contain such a record, because every read of the record would fail.
+        So a write never stores a record that no later read could decode.
         """
         for name, serde, column in (
             ("key", spec.key, self.users),
@@ -206,23 +258,46 @@ class ShardLog:
                 f"out, or pass a spec with {name}=serdes.BYTES, which accepts any bytes"
             )
 
-    def after(self, offsets: tuple[Offset, ...]) -> tuple[ShardLog, int]:
-        """Return the records whose offsets are greater than ``offsets``.
+    def after(
+        self, offsets: tuple[Offset, ...], ahead: tuple[Ahead, ...] = ()
+    ) -> tuple[ShardLog, int]:
+        """Return the records that a shard does not contain, and the number of the other records.
 
-        The second result is the number of records that were left out.
+        ``offsets`` has the last offset of each source partition that a shard contains, and
+        ``ahead`` the greater offsets of some keys. If the log has no topics, source partitions or
+        offsets, return all of its records.
         """
-        if not offsets or self.topics is None or self.sources is None or self.offsets is None:
+        if self.topics is None or self.sources is None or self.offsets is None:
+            return self, 0
+        if not (offsets or ahead):
             return self, 0
         known = {(o.topic, o.partition): o.offset for o in offsets}
         topics = self.topics.dictionary_encode()
         names = topics.dictionary.to_pylist()
         sources, codes = np.unique(integers(self.sources), return_inverse=True)
         last = np.array([[known.get((n, int(s)), -1) for s in sources] for n in names], np.int64)
-        fresh = np.flatnonzero(integers(self.offsets) > last[integers(topics.indices), codes])
+        is_fresh = integers(self.offsets) > last[integers(topics.indices), codes]
+        if ahead:
+            is_fresh &= ~self._are_ahead(ahead)
+        fresh = np.flatnonzero(is_fresh)
         return self.take(fresh), len(self.keys) - len(fresh)
 
+    def _are_ahead(self, ahead: tuple[Ahead, ...]) -> npt.NDArray[np.bool_]:
+        """Return a mask of the records that ``ahead`` contains."""
+        hashes, offsets = hashes_of(self.users), integers(self.offsets)
+        found = np.zeros(len(self), np.bool_)
+        for source, places in self.by_source():
+            for each in ahead:
+                if (each.topic, each.partition) == source:
+                    of_class = hashes[places] % each.modulus == each.residue
+                    found[places] |= of_class & (offsets[places] <= each.offset)
+        return found
+
     def last_offsets(self, before: tuple[Offset, ...]) -> tuple[Offset, ...]:
-        """Return the last offset of each source partition of the records and of ``before``."""
+        """Return the last offset of each source partition.
+
+        It is the greatest offset among the partition's records and its offset in ``before``.
+        """
         last = {(o.topic, o.partition): o.offset for o in before}
         if self.topics is not None and self.sources is not None and self.offsets is not None:
             table = pa.table(
@@ -237,12 +312,12 @@ class ShardLog:
 
     @property
     def stream_time(self) -> int:
-        """The greatest time of the records in ms, or -1 if there are no times."""
+        """The greatest time of the records in ms, or -1 if the log has no times or no records."""
         return int(integers(self.timestamps).max()) if self.timed and len(self.timestamps) else -1
 
 
 def _without_marks(rows: pa.Table) -> pa.Table:
-    """Remove the commit markers that kstore writes to a changelog, which are no records."""
+    """Remove the commit markers, which kstore writes to a changelog between the records."""
     if not {"key", "value"} <= set(rows.column_names):
         return rows
     keys = rows["key"]
@@ -265,6 +340,22 @@ def _refuse_nulls(rows: pa.Table) -> None:
             )
 
 
+def _whole(times: pa.Array, spec: StoreSpec) -> Indices:
+    """Return times in ms. Raise a SpecError if two versions could fall into one millisecond."""
+    down, up = millis(times)
+    if spec.format.versioned:
+        finer = np.flatnonzero(down != up)
+        if len(finer):
+            raise SpecError(
+                f"{len(finer)} of {len(times)} records have times with microseconds, such as "
+                f"{times[int(finer[0])].as_py()}, but the versions of the store {spec.name!r} have "
+                "milliseconds. Of two versions of a key within one millisecond, only one would be "
+                "stored. Pass date_trunc('MILLISECOND', timestamp) if that is intended. Nothing "
+                "was written"
+            )
+    return down
+
+
 def _refuse_outside(name: str, column: pa.Array | None, most: int) -> None:
     """Raise a SpecError if a number in ``column`` is negative or greater than ``most``."""
     if column is None:
@@ -280,7 +371,7 @@ def _refuse_outside(name: str, column: pa.Array | None, most: int) -> None:
 
 
 def _refuse_nameless(headers: pa.Array) -> None:
-    """Raise a SpecError if a header has no key, because Kafka and stores require a key."""
+    """Raise a SpecError if a header is null or has no key, because Kafka requires header keys."""
     each = headers.flatten()
     nameless = pc.or_(each.is_null(), pc.struct_field(each, "key").is_null())
     records = pc.list_parent_indices(headers).filter(nameless).unique()
@@ -293,9 +384,11 @@ def _refuse_nameless(headers: pa.Array) -> None:
 
 
 def _fault(serde: Serde[Any], column: pa.Array) -> Exception | None:
-    """Decode a column with its serde, and return the error, or None if there was no error."""
+    """Decode a column with its serde. Return the serde's error, or None if there is no error."""
     try:
-        arrow.to_typed(serde, column)
+        typed = arrow.to_typed(serde, column)
+        if serde is serdes.JSON:
+            arrow.check_json(typed)
     except (MemoryError, pa.ArrowCapacityError):
         raise
     except Exception as error:  # noqa: BLE001 - a user's serde may raise anything
@@ -304,7 +397,7 @@ def _fault(serde: Serde[Any], column: pa.Array) -> Exception | None:
 
 
 def _first_fault(serde: Serde[Any], column: pa.Array) -> int:
-    """Return the position of the first value that cannot be decoded."""
+    """Return the position of the first value that the serde cannot decode."""
     low, high = 0, len(column)
     while high - low > 1:
         middle = (low + high) // 2

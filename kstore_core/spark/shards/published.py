@@ -17,7 +17,7 @@ __all__ = ["ShardReader", "bare"]
 
 @dataclass(frozen=True, slots=True)
 class ShardReader:
-    """A reader that opens the shards of one version of a store."""
+    """A reader that opens the shards of a version of a store on a worker."""
 
     root: Root
     spec: StoreSpec
@@ -25,7 +25,7 @@ class ShardReader:
 
     @contextmanager
     def open(self, shard: Shard) -> Iterator[Any]:
-        """Open the store of a shard for reading. The shard must have a path."""
+        """Open the store of a published shard for reading. ``shard`` must have a path."""
         from kstore_core import open_state
 
         engine_on_worker(self.engine)
@@ -38,5 +38,8 @@ class ShardReader:
 
 
 def bare(spec: StoreSpec) -> StoreSpec:
-    """Return a spec without cache, metrics and changelogs, which a read does not need."""
+    """Return a copy of ``spec`` without cache, metrics and changelogs.
+
+    A read needs none of these.
+    """
     return replace(spec, cache=None, metrics=None, changelog=())

@@ -1,1 +1,1 @@
-"""The verification of the files and the shards of a root."""
+"""Functions that verify the files and the shards of a root."""

@@ -1,7 +1,8 @@
-"""The comparison of a root's files with the sizes and hashes in its manifests.
+"""Functions that compare the files of a root with the sizes and hashes in its manifests.
 
-Published files never change. Only a vacuum removes files, and it removes the manifests of a version
-before the files of the version. So a file that a manifest names and that is missing is a fault.
+Published files never change. Only a vacuum removes files, and a vacuum removes the manifest of a
+version before the files of the version. So if a manifest names a file that is missing, the root is
+damaged.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ __all__ = ["CheckedFiles", "check_files"]
 _AT_ONCE = 4
 _READS = 3
 _BETWEEN_READS_S = 0.2
-"""The pause before a manifest that cannot be read is read again.
+"""The pause in seconds between two reads of a manifest that cannot be parsed.
 
-On a file system without hard links, a manifest is written in place. A reader may then see an
-incomplete manifest, and a later read returns the complete manifest.
+On a file system without hard links, a manifest is written in place. A read during the write may
+return an incomplete manifest, and a later read returns the complete manifest.
 """
 
 _RESTORE = (
@@ -56,12 +57,12 @@ class CheckedFiles:
     newest : Manifest, optional
         The newest manifest that can be read, or None if no manifest can be read.
     findings : list of Finding
-        The findings.
+        The findings about files and manifests.
     damaged : set of int
-        The shards of the newest version with a file that is unreadable or differs from the
-        manifest.
+        The numbers of the shards of version ``newest`` with a file that cannot be read or differs
+        from the manifest.
     files : int
-        The number of files that the manifests name.
+        The number of different files that the manifests name.
     """
 
     newest: Manifest | None = None
@@ -71,7 +72,7 @@ class CheckedFiles:
 
 
 class _Use(NamedTuple):
-    """The entry of a file in the manifest of one version."""
+    """The entry of a file in the manifest of a version."""
 
     version: int
     shard: int
@@ -91,12 +92,13 @@ def check_files(
     at_most: int = 0,
     progress: Callable[[int, int], object] | None = None,
 ) -> CheckedFiles:
-    """Compare every file with every manifest that names the file. Nothing is changed.
+    """Compare each file with all manifests that name the file, but change nothing.
 
-    If ``contents`` is true, read each file once and compare its SHA-256; otherwise compare only
-    the sizes. ``at_most`` limits the number of findings of each kind for each shard; there is no
-    limit if it is 0. ``progress`` is called with the number of files read so far, and the number
-    of all files. The errors are those of :func:`~kstore_core.spark.verify_root`.
+    If ``contents`` is true, read each file once and compare its size and its SHA-256. Otherwise
+    compare only the sizes. ``at_most`` is the greatest number of findings of each kind for each
+    shard; there is no limit if it is 0. ``progress`` is called after each file with the number of
+    files that were compared, and with the number of all files. The errors are those of
+    :func:`~kstore_core.spark.verify_root`.
     """
     checked = CheckedFiles()
     findings = Findings(checked.findings.append, at_most)
@@ -113,7 +115,7 @@ def check_files(
     faults = dict(_faults(root, uses, entries, checked, contents=contents, progress=progress))
     there = {*root.versions()} if faults else set()
     for place, fault in sorted(faults.items()):
-        # A vacuum may have removed a version, with its files, since the manifests were read.
+        # Ignore the versions that a vacuum has removed since the manifests were read.
         current = [use for use in uses[place] if use.version in there]
         if current:
             findings.add(_of_file(checked, place, current, fault, manifests))
@@ -126,10 +128,13 @@ def check_files(
 
 
 def _manifests(root: Root) -> tuple[dict[int, Manifest], dict[int, _Fault]]:
-    """Return the manifests that can be read, and the faults of the manifests that cannot."""
+    """Return the manifests that can be read, and the faults of the other manifests.
+
+    The keys of both dicts are the versions.
+    """
     versions = root.versions()
     if not versions:
-        root.load()  # This raises an error that names what is missing.
+        root.load()  # This call raises the error that the root has no version.
     found: dict[int, Manifest] = {}
     unread: dict[int, _Fault] = {}
     for version in versions:
@@ -163,13 +168,15 @@ def _of_manifest(root: Root, version: int, fault: _Fault) -> Finding:
     remedies = {
         "corrupt": f"restore {MANIFESTS}/{version}.json from a copy of the root, or read another "
         "version with version=",
-        "finding": _FORBIDDEN if fault.what == "forbidden" else "verify it with a newer kstore",
+        "finding": _FORBIDDEN
+        if fault.what == "forbidden"
+        else "verify the root with a newer kstore",
     }
     return Finding(fault.severity, fault.what, why, Place(""), remedies[fault.severity])
 
 
 def _uses(manifests: Iterable[Manifest]) -> dict[str, list[_Use]]:
-    """Return for each path the manifest entries that name it."""
+    """Return all entries of each file in the manifests, by the path of the file."""
     uses: dict[str, list[_Use]] = defaultdict(list)
     for manifest in manifests:
         for shard in manifest.shards:
@@ -187,9 +194,9 @@ def _faults(
     contents: bool,
     progress: Callable[[int, int], object] | None,
 ) -> Iterator[tuple[str, _Fault]]:
-    """Yield the paths and faults of the files that differ from the manifests.
+    """Yield the path and the fault of each file that differs from a manifest.
 
-    A file that has several names by hard links is read only once.
+    If a file has several names because of hard links, the file is read only once.
     """
     names_of: dict[object, list[str]] = defaultdict(list)
     for place in uses:
@@ -237,9 +244,9 @@ def _compared(uses: list[_Use], size: int, sha256: str | None) -> _Fault | None:
 
 
 def _unavailable(root: Root, error: StorageUnavailableError) -> _Fault:
-    """Return the fault of a local file that cannot be read.
+    """Return the fault of a local file whose read raised ``error``.
 
-    If the root is on an object store, raise ``error``, because the store does not answer.
+    If the root is on an object store, raise ``error``, because the object store does not answer.
     """
     if root.storage.path is None:
         raise error

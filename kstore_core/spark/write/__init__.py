@@ -1,1 +1,1 @@
-"""The write of a changelog DataFrame as a new version of a partitioned store."""
+"""Functions that write a DataFrame with a changelog as a new version of a partitioned store."""

@@ -10,7 +10,9 @@ from kstore_core.checks import check_choice
 from kstore_core.errors import StateError
 from kstore_core.spark.root.manifest import Manifest
 from kstore_core.spark.root.root import Root
+from kstore_core.spark.runtime.server import is_connect, on_server
 from kstore_core.spark.shards.routing import placed_by_key
+from kstore_core.spark.write.history import END, log_of_history
 from kstore_core.spark.write.job import WriteJob
 from kstore_core.spec import StoreSpec
 
@@ -26,89 +28,155 @@ _MODES = ("append", "overwrite", "error", "errorifexists", "ignore")
 def write_store(
     df: DataFrame,
     root: str | os.PathLike[str],
-    spec: StoreSpec,
+    spec: StoreSpec | None = None,
     *,
-    partitions: int,
+    partitions: int | None = None,
     partition_by: Literal["key", "partition"] | None = None,
     mode: Mode = "append",
-    engine: str = "rocksdb",
+    engine: str | None = None,
     partition_time: bool = False,
+    run_bytes: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Manifest:
-    """Restore a partitioned store from a changelog, and publish it as a new version.
+    """Build a partitioned store from a changelog, and publish it as a new version of a root.
 
-    For each shard, one Spark task builds a state directory. When all directories are complete, the
-    driver publishes one manifest, which makes them the newest version. Old versions stay readable.
+    One Spark task builds the state directory of each shard that has records in ``df``. When all
+    tasks have finished, the driver publishes one manifest, which names the files of the new
+    version. Readers can still read the earlier versions.
 
     Parameters
     ----------
     df : DataFrame
-        The changelog, with the columns of Spark's Kafka source. ``key`` and ``value`` are binary,
-        or have the types of the serdes; a null value is a tombstone. ``timestamp`` is a timestamp,
-        or a long in ms since the epoch. ``timestamp`` and ``headers`` are required if the format
-        of the store has them.
+        The changelog, with the columns of Spark's Kafka source. The types of ``key`` and ``value``
+        must be binary, the types of the store's serdes, or narrower types of numbers. A null value
+        is a tombstone. The type of ``timestamp`` must be timestamp, or long with ms since the
+        epoch. ``timestamp`` and ``headers`` are required if the format of the store has timestamps
+        or headers.
 
-        ``topic``, ``partition`` and ``offset`` are optional. With offsets, records are applied in
-        the order of their offsets, and records that a shard already contains are skipped. Without
-        offsets, records are applied in the order of ``df``.
+        ``topic``, ``partition`` and ``offset`` are optional. With offsets, each shard applies
+        records in the order of their offsets, and skips the records that it already contains.
+        Without offsets, each shard applies records in the order of ``df``.
 
-        For a window or session store, the keys are those of its changelog, or they are the user's
-        keys and further columns contain the times. A window store then needs ``window_start``, and
-        ``sequence`` if it retains duplicates. A session store needs ``session_start`` and
-        ``session_end``.
+        For a window or session store, ``key`` must contain the keys of the store's changelog, or
+        the user's keys. With the user's keys, further columns must contain the times. A window
+        store then needs ``window_start``, and ``sequence`` if the store retains duplicates. A
+        session store needs ``session_start`` and ``session_end``.
+
+        For a versioned store, ``df`` may also be a history with the column ``valid_to``, as
+        :func:`read_store` returns it. If a version ends before the next version of its key begins,
+        the store gets a tombstone. The write then checks the times first, so it reads ``df`` twice.
     root : path or address
-        A directory that every machine of the cluster mounts, or ``s3://bucket/prefix``.
-    spec : StoreSpec
-        The spec of the store, which a function of :mod:`kstore_core.stores` returns.
-    partitions : int
-        The number of shards.
+        The root of the store: a directory that every machine of the cluster mounts at this path, or
+        an address in an object store, such as ``s3://bucket/prefix``.
+    spec : StoreSpec, optional
+        The spec of the store, which a function of :mod:`kstore_core.stores` returns. If None, the
+        spec of the root's newest version. A new root requires a spec.
+    partitions : int, optional
+        The number of shards. If None, the number of the root's newest version. A new root requires
+        a number.
     partition_by : {"partition", "key"}, optional
-        What selects the shard of a record. ``"key"`` means murmur2 of the key. ``"partition"``
-        means the column ``partition``, which must equal murmur2 of the key. If None,
-        ``"partition"`` is used if ``df`` has this column, and ``"key"`` otherwise.
+        How to choose the shard of a record. ``"key"`` computes the shard from the murmur2 hash of
+        the key. ``"partition"`` takes the shard from the column ``partition``, whose numbers must
+        be those that ``"key"`` would compute. If None, ``"partition"`` is used if ``df`` has this
+        column, and ``"key"`` otherwise.
     mode : {"append", "overwrite", "error", "ignore"}
         What to do if the root already has a version. ``"append"`` continues the newest version,
         ``"overwrite"`` starts with an empty store, ``"error"`` raises an error, and ``"ignore"``
         writes nothing.
-    engine : str
-        The name of the storage engine of the shards.
+    engine : str, optional
+        The name of the storage engine of the shards. If None, the engine of the root's newest
+        version, or ``"rocksdb"`` for a new root.
     partition_time : bool
-        If true, the header ``partition-time`` of the records advances stream time too; see
-        :func:`with_partition_time`.
+        If true, the headers ``partition-time`` of the records also advance the stream time of the
+        shards; see :func:`with_partition_time`.
+    run_bytes : int, optional
+        The greatest size in bytes of a shard's records that a task sorts and restores together, by
+        default 128 MiB. A task writes further records to temporary files, and needs a few times
+        this size of memory.
     storage_options : mapping, optional
-        Options of an object store, as for ``s3fs.S3FileSystem``; see docs/spark-roots.md.
+        Options of the object store of ``root``, which are those of ``obstore``; see
+        docs/spark-roots.md.
 
     Returns
     -------
     Manifest
-        The manifest of the published version. If ``mode`` is ``"ignore"`` and the root has a
-        version, the manifest of the newest version.
+        The manifest of the published version. If ``mode`` is ``"ignore"`` and the root already has
+        a version, the manifest of the newest version.
 
     Raises
     ------
     SpecError
-        A column is missing, unknown or of a wrong type; a record has no key or no time, or is in
-        the wrong shard; a serde cannot read a record; or the root contains another store. Nothing
-        was published.
+        A column is missing, unknown or of a wrong type; a record has no key or no time, or its
+        partition is not that of its key; the times of a history contradict each other; a serde
+        cannot read a record; the root contains another store; the root has no version and ``spec``
+        or ``partitions`` is None; or ``run_bytes`` is not an int from 1 to 2147483647. Nothing was
+        published.
     UnsupportedError
-        The engine stores its data in one process, or the scheme of the root is not supported.
+        The engine keeps its data in one process, or the scheme of the root is not supported.
     StateError
         The root has a version and ``mode`` is ``"error"``, or the root contains files that kstore
         did not write.
     CommitConflictError
-        Another writer has published a version first. This job published nothing.
+        Another writer has published a version since this write began. This write published nothing.
     StorageFullError
         The disk of a worker or of the root has no space for a shard.
     StorageUnavailableError
         The object store does not answer, or denies access.
     """
-    from kstore_core.spark.shards.frames import check_log, route_log
+    from kstore_core.spark.shards.frames import check_batch, check_log_columns, route_log
+    from kstore_core.spark.shards.spool import check_run_bytes
     from kstore_core.spark.shards.writing import MESSAGE_DDL, read_message
 
-    at = Root.at(root, storage_options)
     check_choice("mode", mode, _MODES)
-    check_log(df, spec, partition_time=partition_time)
+    if run_bytes is not None:
+        check_run_bytes(run_bytes)
+    check_batch(df)
+    spark = df.sparkSession
+    job = on_server(
+        spark,
+        _planned,
+        root,
+        storage_options,
+        spec,
+        mode,
+        engine=engine,
+        partitions=partitions,
+    )
+    if isinstance(job, Manifest):
+        return job
+    if job.spec.shape == "versioned" and END in df.columns:
+        df = log_of_history(df)
+    check_log_columns(df.schema, job.spec, partition_time=partition_time)
     by_key = placed_by_key(df.columns, partition_by)
+    log = route_log(
+        df, job.spec, by_key=by_key, partitions=job.partitions, partition_time=partition_time
+    )
+    writer = job.writer(partition_time=partition_time, run_bytes=run_bytes)
+    built = log.mapInArrow(writer.build, MESSAGE_DDL)
+    manifest = None
+    try:
+        on_server(spark, job.begin)
+        manifest = job.manifest(read_message(row.message) for row in built.collect())
+        on_server(spark, job.publish_manifest, manifest)
+        return manifest
+    except BaseException:
+        if manifest is None or not is_connect(spark):
+            on_server(spark, job.discard)
+        # Otherwise the task that publishes may still run, so its files stay until a vacuum.
+        raise
+
+
+def _planned(
+    root: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None,
+    spec: StoreSpec | None,
+    mode: Mode,
+    *,
+    engine: str | None,
+    partitions: int | None,
+) -> WriteJob | Manifest:
+    """Return the job of a write, or the newest manifest if ``mode`` allows no write."""
+    at = Root.at(root, storage_options)
     newest = at.newest()
     if newest is not None and mode == "ignore":
         return newest
@@ -118,7 +186,7 @@ def write_store(
             "mode='append' to continue this version, or mode='overwrite' to start with an empty "
             "store"
         )
-    job = WriteJob.plan(
+    return WriteJob.plan(
         at,
         spec,
         newest,
@@ -126,13 +194,3 @@ def write_store(
         partitions=partitions,
         mode="overwrite" if mode == "overwrite" else "append",
     )
-    log = route_log(df, spec, by_key=by_key, partitions=partitions, partition_time=partition_time)
-    writer = job.writer(partition_time=partition_time)
-    built = log.mapInArrow(writer.build, MESSAGE_DDL)
-    try:
-        job.begin()
-        written = [read_message(row.message) for row in built.collect()]
-        return job.publish(written)
-    except BaseException:
-        job.discard()
-        raise

@@ -13,6 +13,7 @@ from kstore_core.codec import partition, session_key, window_key
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.write.job import WriteJob
 from kstore_core.spec import StoreSpec
+from tests.spark.support.logs import columns_of_shape
 
 SHARDS = 3
 
@@ -69,12 +70,7 @@ def columns_of(spec: StoreSpec, log: list[dict[str, Any]], *, typed: bool) -> pa
         )
         return pa.table({"key": pa.array(map(make, log), pa.binary()), **columns})
     columns["key"] = column("key", pa.binary())
-    columns[f"{spec.shape}_start"] = column("start", pa.int64())
-    if spec.shape == "session":
-        columns["session_end"] = column("end", pa.int64())
-    if spec.retain_duplicates:
-        columns["sequence"] = column("sequence", pa.int32())
-    return pa.table(columns)
+    return pa.table(columns | columns_of_shape(spec, column))
 
 
 def written(root: Root, spec: StoreSpec, table: pa.Table) -> None:
@@ -82,4 +78,4 @@ def written(root: Root, spec: StoreSpec, table: pa.Table) -> None:
         root, spec, root.newest(), engine="rocksdb", partitions=SHARDS, mode="append"
     )
     job.begin()
-    job.publish(job.writer().write_each(1, table, by_key=False))
+    job.publish(job.writer().write_each(1, table.to_batches(), by_key=False))

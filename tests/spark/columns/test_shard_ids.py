@@ -56,5 +56,5 @@ def test_what_does_not_fit_is_refused() -> None:
     keys = pa.array([b"a", b"b"])
     with pytest.raises(ValueError, match="shards=0 is less than 1"):
         shards_of(keys, 0)
-    with pytest.raises(ValueError, match="out has room for 1 shards, not for 2 keys"):
+    with pytest.raises(ValueError, match="out has 1 items for 2 keys"):
         put_shards(keys, 3, np.empty(1, np.int32))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import pytest
 
 from kstore_core import serdes, stores
 from kstore_core.codec import split_column
+from kstore_core.errors import StateError
+from kstore_core.spark.join import histories
 from kstore_core.spark.join.histories import all_versions, load_versions, versions_of_keys
 from kstore_core.spark.root.manifest import Shard
 from kstore_core.spark.root.root import Root
@@ -94,6 +98,41 @@ def test_a_versions_is_no_bigger_than_asked(root: Path) -> None:
     assert whole.horizons == tuple(MODEL.horizon(n) for n in range(SHARDS))
     assert load_versions(reader, shards, max_bytes=whole.nbytes // 2) is None
     assert load_versions(reader, shards[:1], max_bytes=whole.nbytes) is not None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="files are shared on Linux")
+def test_processes_share_the_versions_of_a_name(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KSTORE_SHARD_CACHE", str(tmp_path))
+    shards = [Shard(n, f"shard-{n}") for n in range(SHARDS)]
+    reader, missing = reader_of(root), [Shard(0, "missing")]
+    own = load_versions(reader, shards, max_bytes=10**9)
+    first = load_versions(reader, shards, max_bytes=10**9, share_as="a")
+    again = load_versions(reader, missing, max_bytes=10**9, share_as="a")
+    assert own is not None
+    for shared in (first, again):
+        assert shared is not None
+        assert shared.stored == own.stored
+        assert shared.index.arrays == own.index.arrays
+        assert shared.horizons == own.horizons
+    assert load_versions(reader, missing, max_bytes=own.nbytes // 2, share_as="a") is None
+    assert load_versions(reader, shards, max_bytes=own.nbytes // 2, share_as="b") is None
+    with pytest.raises(StateError, match="missing"):
+        load_versions(reader, missing, max_bytes=10**9, share_as="c")
+    assert len(list((tmp_path / "joins").iterdir())) == 1
+
+
+def test_versions_are_read_without_room_for_a_shared_file(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(name: str, write: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(histories, "share_file", full)
+    versions = load_versions(reader_of(root), [Shard(0, "shard-0")], max_bytes=10**9, share_as="a")
+    assert versions is not None
+    assert len(versions.index) > 30
 
 
 def test_a_shard_without_a_path_is_empty(root: Path) -> None:

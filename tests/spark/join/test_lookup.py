@@ -204,12 +204,12 @@ def test_what_does_not_fit_together_is_refused() -> None:
     keys, times = pa.array([b"a", b"b"]), pa.array([1, 2])
     index = VersionIndex(keys, times, times, [0])
     for given_ in ((keys, times, times[:1], [0]), (keys[:1], times, times, [0])):
-        with pytest.raises(ValueError, match="one end for each version"):
+        with pytest.raises(ValueError, match="one end time for each version"):
             VersionIndex(*given_)
     with pytest.raises(ValueError, match="horizons is empty"):
         VersionIndex(keys, times, times, [])
     for given_ in ((pa.array([b"a", None]), times, times), (keys, pa.array([1, None]), times)):
-        with pytest.raises(ValueError, match="the key or the begin of a version is null"):
+        with pytest.raises(ValueError, match="the key or the start time of a version is null"):
             VersionIndex(*given_, [0])
     with pytest.raises(ValueError, match="2 keys and 1 times"):
         index.find(keys, times[:1])
@@ -219,5 +219,5 @@ def test_what_does_not_fit_together_is_refused() -> None:
         index.find(times, times)
     with pytest.raises(ValueError, match="for each row"):
         overlaps(index, keys, times, times[:1])
-    with pytest.raises(ValueError, match="start=3 is not from 0 to 2"):
+    with pytest.raises(ValueError, match="start=3 is not a position"):
         overlaps(index, keys, times, times, start=3)

@@ -113,6 +113,59 @@ def test_the_rows_pass_through_as_they_were(spark: SparkSession, published: logs
     assert sorted(result.collect(), key=str) == sorted(df.collect(), key=str)
 
 
+def test_expressions_are_joined_as_columns_are(
+    spark: SparkSession, published: logs.Published
+) -> None:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    root, model = published
+    rows = make_rows(5, 300, model)
+    df = rows_frame(spark, rows).withColumnRenamed("more", "_key")
+    named = temporal_join(df, root, key="who", timestamp="at")
+    nested = df.selectExpr("number", "struct(who, at) as row", "_key")
+    for found in (
+        temporal_join(df, root, key=F.col("who"), timestamp=F.col("at")),
+        temporal_join(df, root, key="WHO", timestamp=F.expr("at + interval 0 days")),
+        temporal_join(nested, root, key=F.col("row.who"), timestamp=F.col("row.at")),
+        temporal_join(nested, root, key="row.who", timestamp="ROW.`at`"),
+        temporal_join(df, root, key="`who`", timestamp="`AT`"),
+    ):
+        assert joined(found) == joined(named)
+        added = [name for name in named.columns if name.startswith("table_")]
+        assert found.columns[-len(added) :] == added
+    assert temporal_join(df, root, key=F.col("who"), timestamp="at").columns == (named.columns)
+
+
+def test_a_name_with_other_letters_is_not_found_if_the_case_matters(
+    spark: SparkSession, published: logs.Published
+) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.caseSensitive", "true")
+    root, _ = published
+    df = session.sql("select cast('k' as binary) who, 1L at")
+    with pytest.raises(SpecError, match="no column 'WHO'"):
+        temporal_join(df, root, key="WHO", timestamp="at")
+
+
+@pytest.mark.parametrize("kind", ["timestamp_ntz", "date"])
+def test_other_times_must_be_cast(
+    spark: SparkSession, published: logs.Published, kind: str
+) -> None:
+    df = spark.sql(f"select cast('k' as binary) who, cast('2020-01-01' as {kind}) at")
+    wrong = rf"'at' is {kind}, not timestamp or bigint, so cast it to timestamp"
+    with pytest.raises(SpecError, match=wrong):
+        temporal_join(df, published[0], key="who", timestamp="at")
+
+
+@pytest.mark.parametrize("name", ["who.x", "x.who", "`who", "`wh`", ".", "who."])
+def test_a_name_that_spark_does_not_find_is_missing(
+    spark: SparkSession, published: logs.Published, name: str
+) -> None:
+    df = spark.sql("select cast('k' as binary) who, 1L at")
+    with pytest.raises(SpecError, match=r"the DataFrame has no column '.*columns are: who, at"):
+        temporal_join(df, published[0], key=name, timestamp="at")
+
+
 def test_times_of_microseconds_are_compared_exactly(spark: SparkSession, root: Path) -> None:
     write_store(
         logs.log_frame(
@@ -402,7 +455,7 @@ def test_what_cannot_be_joined_is_told(
         SpecError, match=r"the join adds a column 'table_value'.*pass another prefix="
     ):
         temporal_join(df, root, key="k", timestamp="at")
-    with pytest.raises(SpecError, match="two columns 'k'"):
+    with pytest.raises(SpecError, match="several columns 'k'"):
         temporal_join(df.selectExpr("*", "k"), root, key="k", timestamp="at", prefix="x")
     with pytest.raises(SpecError, match="how must be 'left' or 'inner', not 'outer'"):
         temporal_join(df, root, key="k", timestamp="at", how="outer")  # type: ignore[arg-type]
@@ -414,7 +467,7 @@ def test_what_cannot_be_joined_is_told(
             temporal_join(df, root, key="k", timestamp="at", **{name: "x"})
     with pytest.raises(SpecError, match="has no column 'partition'"):
         temporal_join(df, root, key="k", timestamp="at", prefix="x", partition_by="partition")
-    with pytest.raises(UnsupportedError, match="follow=True is for a stream"):
+    with pytest.raises(UnsupportedError, match="follow=True can be used only with"):
         temporal_join(df, root, key="k", timestamp="at", follow=True)
     with pytest.raises(ValueError, match="version=1 and follow=True contradict"):
         temporal_join(df, root, key="k", timestamp="at", version=1, follow=True)

@@ -79,5 +79,7 @@ def test_positions_have_to_name_each_partition() -> None:
     assert whole.at(earliest, latest) == {("t", 0): 3, ("t", 1): 7}
     assert Positions("endingOffsets").at(earliest, latest) == latest
     partly = Positions("startingOffsets", each={("t", 0): 1, ("u", 5): 7})
-    with pytest.raises(SpecError, match=r"startingOffsets must .* missing: t-1; not read: u-5"):
+    with pytest.raises(
+        SpecError, match=r"startingOffsets does not name .* missing: t-1; not read: u-5"
+    ):
         partly.at(earliest, latest)

@@ -57,7 +57,7 @@ def test_all_of_them_in_lower_case_as_spark_hands_them_over() -> None:
         ({"startingOffset": "earliest"}, "no option 'startingOffset'; did you mean startingOff"),
         ({"pollTimeoutMs": "5"}, "did you mean kafkaConsumer.pollTimeoutMs"),
         ({"zebra": "5"}, r"no option 'zebra'\. Its options are kafka.bootstrap.servers, subscribe"),
-        ({"path": "x"}, "reads topics, not paths"),
+        ({"path": "x"}, "cannot read a path, because it reads topics"),
         ({"kafka.bootstrap.servers": " "}, "kafka.bootstrap.servers is missing"),
         ({"assign": '{"orders": [0]}'}, "given: subscribe, assign"),
         ({"subscribe": " , "}, "the names of topics"),
@@ -78,7 +78,7 @@ def test_all_of_them_in_lower_case_as_spark_hands_them_over() -> None:
         ({"maxOffsetsPerTrigger": "-1"}, "maxOffsetsPerTrigger='-1'"),
         ({"kafkaConsumer.pollTimeoutMs": "600001"}, "at most 600000 ms"),
         ({"kafka.isolation.level": "committed"}, "read_uncommitted or read_committed"),
-        ({"kafka.auto.offset.reset": "latest"}, "itself sets kafka.auto.offset.reset.*starting"),
+        ({"kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset cannot be set.*starting"),
     ],
 )
 def test_what_is_wrong_is_named(more: dict[str, str], why: str) -> None:
@@ -89,7 +89,7 @@ def test_what_is_wrong_is_named(more: dict[str, str], why: str) -> None:
 @pytest.mark.parametrize(
     ("which", "why"),
     [
-        ({}, "subscribePattern and assign must be given, to name the topics; given: none"),
+        ({}, "subscribePattern and assign must name the topics; options given: none"),
         ({"subscribePattern": "("}, "not a Python regular expression"),
         ({"assign": "orders"}, "JSON with the partitions of each topic"),
         ({"assign": "{}"}, "JSON with the partitions"),
@@ -108,7 +108,7 @@ def test_topics_that_are_not_named_well(which: dict[str, str], why: str) -> None
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"maxOffsetsPerTrigger": "5"}, "a batch can have endingOffsets"),
+        ({"maxOffsetsPerTrigger": "5"}, "to limit a batch, set endingOffsets"),
         ({"startingOffsets": "latest"}, "would be empty; startingOffsets"),
         ({"startingOffsets": '{"orders": {"0": -1}}'}, "would be empty; startingOffsets"),
         ({"endingOffsets": "earliest"}, "would be empty; endingOffsets"),
@@ -127,7 +127,7 @@ def test_what_a_stream_is_not_asked() -> None:
 
 def test_settings_that_a_client_of_kstores_makes_itself_are_refused_as_options() -> None:
     for name in kafka_client._OURS - {"isolation.level", "bootstrap.servers"}:
-        with pytest.raises(SpecError, match=f"itself sets kafka.{name}"):
+        with pytest.raises(SpecError, match=f"kafka.{name} cannot be set"):
             KafkaOptions.of({**LEAST, f"kafka.{name}": "x"})
 
 

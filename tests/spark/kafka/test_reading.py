@@ -182,18 +182,18 @@ def test_a_topic_that_is_gone_before_it_is_read(
     planned = OffsetRange("gone", 0, 3, 7)
     with pytest.raises(
         InconsistentStateError,
-        match=r"gone-0 .*: the topic is missing, but the next offset to read is 3",
+        match=r"gone-0 .*: the topic or its partition is missing, but the next offset to read is 3",
     ):
         read(options_of(servers, "gone"), [planned])
     with caplog.at_level(logging.WARNING):
         assert read(options_of(servers, "gone", failOnDataLoss="false"), [planned]) == []
-    assert "the topic is missing" in caplog.text
+    assert "the topic or its partition is missing" in caplog.text
 
 
 def test_a_time_that_spark_cannot_hold(servers: str, new_topic: Callable[[], str]) -> None:
     topic = new_topic()
     send(servers, topic, 0, [Sent(b"k", b"v", 2**62, [])])
-    with pytest.raises(FormatError, match=f"{topic}-0 from 0 to 1: a record's time does not fit"):
+    with pytest.raises(FormatError, match=f"a record in {topic}-0 from 0 to 1 does not fit"):
         read(options_of(servers, topic), [OffsetRange(topic, 0, 0, 1)])
 
 

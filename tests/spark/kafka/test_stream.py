@@ -139,7 +139,9 @@ def test_a_topic_that_is_gone(
     general = {"kafka.bootstrap.servers": servers, "subscribe": f"{topic},gone"}
     for names in (f"{topic},gone", topic):
         strict = KafkaStream(KafkaOptions.of({**general, "subscribe": names}))
-        with pytest.raises(InconsistentStateError, match=r"gone-0 .* deleted, or is no long"):
+        with pytest.raises(
+            InconsistentStateError, match=r"gone-0 .* deleted, or the options no longer"
+        ):
             strict.latestOffset(known, ReadAllAvailable())
         strict.stop()
     lenient = KafkaStream(KafkaOptions.of({**general, "failOnDataLoss": "false"}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 from confluent_kafka import Producer
@@ -13,6 +13,9 @@ from confluent_kafka import Producer
 from kstore_core.spark.kafka.offsets import OffsetRange
 from kstore_core.spark.kafka.options import KafkaOptions
 from kstore_core.spark.kafka.reading import read_range
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 NOW_MS = 1_700_000_000_000
 
@@ -86,6 +89,16 @@ def row_of(topic: str, partition: int, offset: int, sent: Sent) -> dict[str, Any
         "timestampType": 0,
         "headers": [{"key": key, "value": value} for key, value in sent.headers] or None,
     }
+
+
+def check_batch_read(spark: SparkSession, servers: str, topic: str) -> DataFrame:
+    """Put `ODD` into a partition of a new topic, and compare what Spark reads in one batch."""
+    send(servers, topic, 3, ODD)
+    reader = spark.read.format("kstore-kafka").option("kafka.bootstrap.servers", servers)
+    df = reader.option("subscribe", topic).option("includeHeaders", "true").load()
+    wanted = [row_of(topic, 3, offset, sent) for offset, sent in enumerate(ODD)]
+    assert df.orderBy("offset").toArrow().to_pylist() == wanted
+    return df
 
 
 def read(options: KafkaOptions, ranges: Sequence[OffsetRange]) -> list[dict[str, Any]]:

@@ -131,7 +131,7 @@ def test_values_of_two_types_are_not_compared(root: Path) -> None:
     for serde, value in ((serdes.UTF8, "text"), (serdes.INT64, 5)):
         spec = stores.key_value("s", value=serde)
         publish(root, spec, lambda store, shard, v=value: store.put(b"a", v), partitions=1)
-    message = "the values of .* are 'utf8' in version 1 and 'int64' in version 2"
+    message = "the values of .* have the serde 'utf8' in version 1 and 'int64' in version 2"
     with pytest.raises(UnsupportedError, match=message):
         plan_changes(Root.at(root), 1, 2)
 

@@ -126,7 +126,8 @@ def test_a_task_that_is_elsewhere_is_told(application: Path) -> None:
         plan = plan_streams_dir(str(application), KV, partitions=[3])
     assert [part.columns["task"] for part in plan.parts] == ["0_3"]
     with pytest.raises(
-        StateError, match=r"no task .* for the partitions 1, 2; the directory has 0_0, 0_3"
+        StateError,
+        match=r"no task .* for the partitions 1, 2; the directory has the tasks 0_0, 0_3",
     ):
         plan_streams_dir(str(application), KV, partitions=[0, 1, 2])
 

@@ -173,7 +173,7 @@ def test_the_proposals_example_in_a_batch_and_a_stream(tmp_path: Path, honoured:
         )
         job.begin()
         writer = job.writer(partition_time=honoured)
-        job.publish(writer.write_each(number, rows, by_key=False))
+        job.publish(writer.write_each(number, rows.to_batches(), by_key=False))
         sink = StreamSink({**options, "engine": "lmdb"}, spark_schema(rows.schema), False)
         for _ in range(2):
             sink.commit(received(stream.path, number, [rows]), number)

@@ -10,6 +10,8 @@ import pytest
 from kstore_core import serdes, stores
 from kstore_core.errors import SpecError, StateError
 from kstore_core.spark import read_store, temporal_join, write_store
+from kstore_core.spark.shards.spool import DEFAULT_RUN_BYTES
+from kstore_core.spark.write.job import WriteJob
 from tests.spark.support.logs import (
     INTERVAL,
     RETENTION,
@@ -117,6 +119,12 @@ class Picky:
             "unhex('010203')",
             r"contains b'\\x01\\x02\\x03'.*'float64'",
         ),
+        (
+            serdes.BYTES,
+            serdes.JSON,
+            "binary('{\"a\": 1,}')",
+            r"contains b'\{\"a\": 1,\}' of the key b'k7'.*'json' cannot read: .*not valid JSON",
+        ),
         (serdes.FLOAT64, serdes.BYTES, "null", r"column 'key' contains b'k0', .*key=serdes\.BYTES"),
         (
             serdes.BYTES,
@@ -129,7 +137,9 @@ class Picky:
 def test_bytes_that_no_read_could_decode_are_refused(
     spark: SparkSession, root: Path, key: Any, value: Any, bad: str, message: str
 ) -> None:
-    good = "unhex('3ff0000000000000')" if value is serdes.FLOAT64 else "binary('good')"
+    good = {"float64": "unhex('3ff0000000000000')", "json": "binary('[]')"}.get(
+        value.name, "binary('good')"
+    )
     df = spark.sql(
         f"select cast(concat('k', id) as binary) key, id timestamp, "
         f"case when id = 7 then {bad} when id = 3 then null else {good} end value from range(10)"
@@ -141,6 +151,40 @@ def test_bytes_that_no_read_could_decode_are_refused(
     if key is serdes.BYTES:
         write_store(df.where("timestamp <> 7"), root, spec, partitions=1)
         assert read_store(spark, root, spec=spec, columns=["key", "value"]).toArrow().num_rows == 8
+
+
+@pytest.mark.parametrize("text", ["", "{", "nul", "1 2", "[1],[2]", '"a', "[" * 100_000])
+def test_text_that_is_not_json_is_refused(spark: SparkSession, root: Path, text: str) -> None:
+    rows = [(b"a", '{"é": [1]}', 1), (b"b", text, 2)]
+    df = spark.createDataFrame(rows, "key binary, value string, timestamp long")
+    spec = stores.timestamped_key_value("s", value=serdes.JSON)
+    with pytest.raises(SpecError, match=r"of the key b'b', which the serde 'json' cannot read"):
+        write_store(df, root, spec, partitions=1)
+    assert nothing_written(root)
+    write_store(df.where("timestamp = 1"), root, spec, partitions=1)
+    assert read_store(spark, root).first().value == '{"é": [1]}'
+
+
+def test_versions_within_a_millisecond_are_refused(spark: SparkSession, root: Path) -> None:
+    df = spark.sql(
+        "select binary('k') key, binary(string(id)) value, "
+        "timestamp_micros(1700000000000000 + id) timestamp from range(2)"
+    )
+    spec = stores.versioned_key_value("s", history_retention_ms=10**9)
+    with pytest.raises(SpecError, match=r"1 of 2 records have times with microseconds.*date_trunc"):
+        write_store(df, root, spec, partitions=1)
+    assert nothing_written(root)
+    write_store(
+        df.selectExpr("key", "value", "date_trunc('MILLISECOND', timestamp) timestamp"),
+        root,
+        spec,
+        partitions=1,
+    )
+    assert read_store(spark, root, history=True).count() == 1
+    plain = stores.timestamped_key_value("s")
+    write_store(df, root.with_name("plain"), plain, partitions=1)
+    found = read_store(spark, root.with_name("plain"), timestamps="millis").first()
+    assert found.timestamp == 1_700_000_000_000
 
 
 @pytest.mark.parametrize("broadcast_bytes", [10**9, 0])
@@ -180,3 +224,30 @@ def test_overwrite_is_advised_only_where_it_would_do(spark: SparkSession, publis
         ) as caught:
             write_store(df, published, other, partitions=SHARDS, mode=mode)  # type: ignore[arg-type]
         assert str(caught.value).endswith(". Use another root")
+
+
+@pytest.mark.parametrize("size", [0, -1, True, 2.5, 2**31])
+def test_a_size_that_no_run_can_have_is_refused(
+    spark: SparkSession, tmp_path: Path, size: Any
+) -> None:
+    df = log_frame(spark, make_log(42, 5, SHARDS))
+    with pytest.raises(SpecError, match=r"^run_bytes=.* is not the size of a run in bytes; pass"):
+        write_store(df, tmp_path / "root", SPEC, partitions=SHARDS, run_bytes=size)
+    assert not (tmp_path / "root").exists()
+
+
+@pytest.mark.parametrize("size", [None, 4096])
+def test_tasks_get_the_size_of_a_run(
+    spark: SparkSession, tmp_path: Path, size: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    writer_of = WriteJob.writer
+
+    def writer(job: WriteJob, **options: Any) -> Any:
+        made.append(writer_of(job, **options))
+        return made[-1]
+
+    monkeypatch.setattr(WriteJob, "writer", writer)
+    df = log_frame(spark, make_log(43, 5, SHARDS))
+    write_store(df, tmp_path / "root", SPEC, partitions=SHARDS, run_bytes=size)
+    assert [writer.run_bytes for writer in made] == [size or DEFAULT_RUN_BYTES]

@@ -165,8 +165,8 @@ def test_of_two_writers_one_publishes_and_the_other_leaves_nothing(first: Path, 
     shutil.copytree(first, root)
     home = Root.at(root)
     one, two = begun(home), begun(home)
-    rows = log_table(one_shard())
-    shards = [job.writer().write(0, 1, rows) for job in (one, two)]
+    rows = log_table(one_shard()).to_batches()
+    shards = [job.writer().write(0, 1, rows)[0] for job in (one, two)]
     won = two.publish(shards[1:])
     with pytest.raises(CommitConflictError, match=r"2\.json was published by another writer"):
         one.publish(shards[:1])
@@ -179,9 +179,9 @@ def test_two_attempts_at_a_shard_do_not_meet(first: Path, root: Path) -> None:
     shutil.copytree(first, root)
     home = Root.at(root)
     job = begun(home)
-    rows = log_table(one_shard())
+    rows = log_table(one_shard()).to_batches()
     writer = job.writer()
-    slow, fast = writer.write(0, 1, rows), writer.write(0, 2, rows)
+    [slow], [fast] = writer.write(0, 1, rows), writer.write(0, 2, rows)
     assert slow.path != fast.path
     manifest = job.publish([fast])
     assert manifest.shards[0] == fast
@@ -197,7 +197,7 @@ def test_a_shard_of_two_tasks_is_refused(first: Path, root: Path) -> None:
     job = begun(home)
     writer = job.writer()
     halves = [log_table(one_shard()[:2]), log_table(one_shard()[2:])]
-    shards = [writer.write(0, attempt, rows) for attempt, rows in enumerate(halves)]
+    shards = [writer.write(0, attempt, rows.to_batches())[0] for attempt, rows in enumerate(halves)]
     with pytest.raises(SpecError, match=r"two tasks have records of shard 0.*by_shard"):
         job.publish(shards)
     job.discard()
@@ -209,9 +209,9 @@ def test_what_a_vacuum_took_is_not_published(first: Path, root: Path) -> None:
     shutil.copytree(first, root)
     home = Root.at(root)
     job = begun(home)
-    shard = job.writer().write(0, 1, log_table(one_shard()))
+    [shard] = job.writer().write(0, 1, log_table(one_shard()).to_batches())
     vacuum(root, grace_s=0)
-    with pytest.raises(StateError, match=r"removed before the job published.*grace_s"):
+    with pytest.raises(StateError, match=r"uploads were removed.*grace_s"):
         job.publish([shard])
     assert home.versions() == [1]
     assert files_below(root) == referred(home)
@@ -222,7 +222,7 @@ def test_a_job_that_was_closed_is_left_to_the_vacuum(first: Path, root: Path) ->
     shutil.copytree(first, root)
     home = Root.at(root)
     job = begun(home)
-    shard = job.writer().write(0, 1, log_table(one_shard()))
+    [shard] = job.writer().write(0, 1, log_table(one_shard()).to_batches())
     home.close(job.job)
     job.discard()
     assert (root / str(shard.path)).is_dir()
@@ -264,3 +264,23 @@ def test_what_no_other_attempt_would_mend_is_told_to_the_driver(
 def test_what_another_attempt_may_mend_is_raised(error: Exception) -> None:
     with pytest.raises(type(error)):
         failure(error, 3)
+
+
+def test_a_task_that_publishes_may_run_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = Root.at(root)
+    job = begun(at)
+    manifest = job.manifest([])
+    monkeypatch.setattr("kstore_core.spark.write.job.is_retry", lambda: True)
+    job.publish_manifest(manifest)  # the first attempt died before it did anything
+    job.publish_manifest(manifest)  # the first attempt died after it had published
+    assert at.versions() == [1]
+    later = begun(at)
+    at.close(later.job)  # the first attempt died, or still runs, between two steps
+    with pytest.raises(StateError, match=r"version 2 .* may or may not be published"):
+        later.publish_manifest(later.manifest([]))
+    assert at.versions() == [1]
+    other = begun(at)
+    at.close(later.job)
+    other.publish_manifest(other.manifest([]))
+    with pytest.raises(StateError, match="may or may not"):
+        later.publish_manifest(later.manifest([]))

@@ -33,7 +33,11 @@ GOOD = (
         ("id", r"'key' is missing; 'value' is missing; .*'id' is unknown"),
         (
             GOOD.replace("timestamp_millis(id)", "timestamp_ntz'2020-01-01'"),
-            "'timestamp' is timestamp_ntz, not",
+            "'timestamp' is timestamp_ntz, not timestamp or bigint, so cast it to timestamp",
+        ),
+        (
+            GOOD.replace("timestamp_millis(id)", "date'2020-01-01'"),
+            "'timestamp' is date, not timestamp or bigint, so cast it to timestamp",
         ),
         (GOOD + ", 1 extra", "'extra' is unknown"),
         (GOOD + ", '0' partition", "'partition' is string, not int or bigint"),
@@ -114,8 +118,8 @@ def test_arguments_that_do_not_fit_are_told(spark: SparkSession, root: Path) -> 
         write_store(df, root, SPEC, partitions=2, engine="memory")
     with pytest.raises(UnknownEngineError, match="no engine named 'rocks'"):
         write_store(df, root, SPEC, partitions=2, engine="rocks")
-    with pytest.raises(UnsupportedError, match="hdfs: is not supported"):
-        write_store(df, "hdfs://host/x", SPEC, partitions=2)
+    with pytest.raises(UnsupportedError, match="webdav: is not supported"):
+        write_store(df, "webdav://host/x", SPEC, partitions=2)
     with pytest.raises(SpecError, match="is a directory of this machine; leave the options out"):
         write_store(df, root, SPEC, partitions=2, storage_options={"key": "x"})
     stream = spark.readStream.format("rate").load()
@@ -157,7 +161,7 @@ def test_arguments_that_do_not_fit_are_told(spark: SparkSession, root: Path) -> 
             {},
             "key is 'bytes' in the root",
         ),
-        (SPEC, {"partitions": 4}, "partitions is 3 in the root and 4 .*or mode='overwrite'"),
+        (SPEC, {"partitions": 4}, "partitions is 3 in the root and 4 .*or pass mode='overwrite'"),
     ],
 )
 def test_another_store_at_the_root_is_refused(

@@ -6,17 +6,31 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
-from kstore_core import open_state, serdes, stores
+from kstore_core import Headers, open_state, serdes, stores
 from kstore_core.codec import partition
-from kstore_core.errors import StateError
-from kstore_core.spark import read_store, write_store
+from kstore_core.errors import SpecError, StateError
+from kstore_core.spark import read_store, temporal_join, write_store
 from kstore_core.spark.root.root import Root
 from tests.spark.support import logs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+class Hexadecimal:
+    """A serde that is not built in."""
+
+    name = "hexadecimal"
+    arrow_type = pa.string()
+
+    def serialize(self, value: str, headers: Headers) -> bytes:
+        return bytes.fromhex(value)
+
+    def deserialize(self, data: bytes, headers: Headers) -> str:
+        return data.hex()
 
 
 @pytest.mark.parametrize(
@@ -95,6 +109,71 @@ def test_appending_goes_on_and_old_versions_stay(spark: SparkSession, root: Path
     assert logs.history(spark, root) == logs.visible(model.put(second))
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "key_type", "value_type"),
+    [
+        (serdes.INT64, serdes.FLOAT64, "int", "float"),
+        (serdes.INT64, serdes.FLOAT64, "smallint", "int"),
+        (serdes.INT32, serdes.INT64, "tinyint", "int"),
+    ],
+)
+def test_narrower_numbers_are_written_and_joined_as_the_serdes_own(
+    spark: SparkSession, root: Path, key: Any, value: Any, key_type: str, value_type: str
+) -> None:
+    spec = stores.versioned_key_value("n", 10**9, key=key, value=value)
+    log = spark.sql(
+        f"select cast(id - 50 as {key_type}) key, cast(id / 4 - 9 as {value_type}) value, "
+        "id timestamp from range(100)"
+    )
+    write_store(log, root, spec, partitions=3)
+    wide = {row.key: row.value for row in log.collect()}
+    found = {row.key: row.value for row in read_store(spark, root).collect()}
+    assert found == wide
+    joined = temporal_join(log, root, key="key", timestamp="timestamp").collect()
+    assert {row.key: row.table_value for row in joined} == wide
+    assert len(joined) == 100
+
+
+def test_wider_numbers_are_refused(spark: SparkSession, root: Path) -> None:
+    spec = stores.key_value("n", key=serdes.INT32, value=serdes.FLOAT64)
+    for columns in ("id key, 1.0D value", "cast(id as int) key, id value"):
+        with pytest.raises(SpecError, match=r"is bigint, not binary or (int|double)"):
+            write_store(spark.sql(f"select {columns} from range(3)"), root, spec, partitions=1)
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_root_knows_its_spec_its_engine_and_its_partitions(
+    spark: SparkSession, root: Path, mode: Any
+) -> None:
+    first = logs.make_log(4, 100, logs.SHARDS)
+    second = logs.make_log(5, 60, logs.SHARDS, start=1_900, first_offset=1000)
+    given = {"partitions": logs.SHARDS, "engine": "lmdb"}
+    before = write_store(logs.log_frame(spark, first), root, logs.SPEC, **given)  # type: ignore[arg-type]
+    after = write_store(logs.log_frame(spark, second), root, mode=mode)
+    assert (after.engine, after.partitions, after.spec) == ("lmdb", logs.SHARDS, before.spec)
+    model = logs.model_of(first).put(second) if mode == "append" else logs.model_of(second)
+    assert logs.history(spark, root) == logs.visible(model)
+
+
+def test_a_root_whose_serde_is_not_built_in_needs_the_spec(spark: SparkSession, root: Path) -> None:
+    spec = stores.key_value("own", value=Hexadecimal())
+    log = spark.createDataFrame([(b"k", b"v")], "key binary, value binary")
+    write_store(log, root, spec, partitions=1)
+    with pytest.raises(SpecError, match=r"own.*Pass the spec of the store as spec="):
+        write_store(log, root)
+    assert write_store(log, root, spec).version == 2
+
+
+def test_a_new_root_needs_a_spec_and_a_number_of_partitions(
+    spark: SparkSession, root: Path
+) -> None:
+    log = logs.log_frame(spark, logs.make_log(4, 10, logs.SHARDS))
+    for given in ({}, {"partitions": 2}, {"spec": logs.SPEC}):
+        with pytest.raises(SpecError, match="has no version yet, so its store is unknown"):
+            write_store(log, root, **given)  # type: ignore[arg-type]
+    assert not root.exists()
+
+
 def test_a_shard_without_new_records_is_not_written_again(spark: SparkSession, root: Path) -> None:
     first = logs.make_log(6, 100, logs.SHARDS)
     before = write_store(logs.log_frame(spark, first), root, logs.SPEC, partitions=logs.SHARDS)
@@ -146,11 +225,19 @@ def test_an_empty_log_makes_an_empty_store(spark: SparkSession, root: Path) -> N
     assert logs.history(spark, root) == logs.visible(logs.model_of(log))
 
 
-def test_sources_placed_anew_are_merged_by_stream_time(spark: SparkSession, root: Path) -> None:
+@pytest.mark.parametrize("run_bytes", [None, 4096])
+def test_sources_placed_anew_are_merged_by_stream_time(
+    spark: SparkSession, root: Path, run_bytes: int | None
+) -> None:
     """Five source partitions into two shards: no source makes another's records late."""
     log = logs.make_log(12, 800, 5, span=5_000, disorder=20)
     manifest = write_store(
-        logs.log_frame(spark, log).repartition(4), root, logs.SPEC, partitions=2, partition_by="key"
+        logs.log_frame(spark, log).repartition(4),
+        root,
+        logs.SPEC,
+        partitions=2,
+        partition_by="key",
+        run_bytes=run_bytes,
     )
     assert manifest.late == 0
     everything = logs.Model(2, 10**9).put(log)

@@ -1,0 +1,124 @@
+"""Files in memory that all Python workers of a machine share, and that one of them writes.
+
+::
+
+    <cache>/joins/<name>       a complete file
+    <cache>/joins/<name>.tmp   an unfinished file
+
+A writer has an exclusive lock on the unfinished file. When the file is complete, the writer renames
+it and makes the lock a shared one. Each reader maps the file and has a shared lock until the
+mapping ends. To wait for the writer, a process waits for a shared lock on the unfinished file. The
+system releases the locks of a killed process, so the next process writes the file anew.
+
+After a crash of the machine, a complete file may have lost its contents. Therefore the name
+includes the identifier of the machine's boot, so a file from before a crash is never read. Before a
+new file is written, files without readers are removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import mmap
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from kstore_core.errors import SpecError
+from kstore_core.spark.root.cache import cache_directory
+
+__all__ = ["share_file"]
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def share_file(name: str, write: Callable[[BinaryIO], None]) -> mmap.mmap | None:
+    """Map the file with a name. If it is missing, call ``write`` to write it first.
+
+    While one process writes the file, other processes that need it wait. An exception of ``write``
+    is raised, and no file remains. Return None if the system has no identifier of its boot, or if
+    the directory of the cache cannot be used.
+    """
+    try:
+        digest = hashlib.sha256(f"{_BOOT.read_text()}\n{name}".encode()).hexdigest()[:40]
+        directory = cache_directory() / "joins"
+        directory.mkdir(mode=0o700, exist_ok=True)
+    except (OSError, SpecError):
+        return None
+    path = directory / digest
+    while True:
+        mapped = _mapped(path) or _written(path, write)
+        if mapped is not None:
+            return mapped
+
+
+def _mapped(path: Path) -> mmap.mmap | None:
+    """Map a complete file with a shared lock, or return None if there is no such file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        return _map(descriptor) if _is_at(path, descriptor) else None
+    finally:
+        os.close(descriptor)
+
+
+def _written(path: Path, write: Callable[[BinaryIO], None]) -> mmap.mmap | None:
+    """Write a file and map it. Return None if another process has begun to write the file."""
+    scratch = path.with_suffix(".tmp")
+    descriptor = os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(descriptor, fcntl.LOCK_SH)  # This waits for the writer.
+            return _map(descriptor) if _is_at(path, descriptor) else None
+        if not _is_at(scratch, descriptor):
+            return None
+        try:
+            if path.exists():  # Another process has written the file meanwhile.
+                return None
+            _remove_unused(path.parent, scratch)
+            os.ftruncate(descriptor, 0)  # A killed process may have begun to write.
+            with open(descriptor, "wb", closefd=False) as file:
+                write(file)
+            scratch.rename(path)
+        finally:
+            if _is_at(scratch, descriptor):
+                scratch.unlink()
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        return _map(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _map(descriptor: int) -> mmap.mmap:
+    """Map a file for reading. The mapping keeps the lock, because it duplicates the descriptor."""
+    flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
+    return mmap.mmap(descriptor, 0, flags, mmap.PROT_READ)
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Return True if the open file is the file at a path."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    return False
+
+
+def _remove_unused(directory: Path, keep: Path) -> None:
+    """Remove the files that no process reads or writes, except ``keep``."""
+    for path in directory.iterdir():
+        if path == keep:
+            continue
+        with contextlib.suppress(FileNotFoundError, BlockingIOError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_at(path, descriptor):
+                    path.unlink()
+            finally:
+                os.close(descriptor)

@@ -1,0 +1,70 @@
+"""The conversion of a history, whose rows have an end of validity, to a changelog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kstore_core.errors import SpecError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["END", "log_of_history"]
+
+END = "valid_to"
+"""The column with the exclusive end of a version's validity. A version with null has no end."""
+
+
+def log_of_history(df: DataFrame) -> DataFrame:
+    """Return the changelog of a history, as ``read_store(history=True)`` returns it.
+
+    If a version ends before the next version of its key begins, or if no version follows, the
+    changelog has a tombstone at the end of the version. The column ``valid_to`` is removed. The
+    records are applied in the order of their times.
+
+    Parameters
+    ----------
+    df : DataFrame
+        A DataFrame with the columns ``key``, ``value``, ``timestamp`` and ``valid_to``.
+
+    Raises
+    ------
+    SpecError
+        A version ends before it begins, or after the next version of its key begins; a version has
+        no end, but another version follows; the two times have different types; or the DataFrame
+        has offsets. The check of the times reads the DataFrame once.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812 - the usual name
+
+    types = dict(df.dtypes)
+    if types.get("timestamp") != types[END]:
+        raise SpecError(
+            f"the column {END!r} is {types[END]}, but the column 'timestamp' is "
+            f"{types.get('timestamp')}; give both the same type"
+        )
+    if "offset" in types or "arrival" in types:
+        raise SpecError(
+            f"the DataFrame has the column {END!r} of a history and the column 'offset' or "
+            "'arrival' of a changelog; drop the one that does not belong to the DataFrame"
+        )
+    follows = F.lead("timestamp").over(Window.partitionBy("key").orderBy("timestamp"))
+    spans = df.withColumn("__next", follows)
+    begin, end, following = F.col("timestamp"), F.col(END), F.col("__next")
+    wrong = (end <= begin) | (end.isNull() & following.isNotNull()) | (end > following)
+    fault = spans.where(wrong).select("key", "timestamp", END, "__next").head()
+    if fault is not None:
+        raise SpecError(
+            f"the version of the key {fault.key!r} from {fault.timestamp} has the {END} "
+            f"{fault[END]}, but the next version of the key begins at {fault['__next']}. A version "
+            f"must end after it begins, and not after the next version begins; a null {END} is for "
+            "the last version of a key. Correct the rows, or drop the column"
+        )
+    versions = spans.drop(END, "__next")
+    gaps = spans.where(end.isNotNull() & (following.isNull() | (following > end)))
+    ends = gaps.withColumn("timestamp", end).drop(END, "__next")
+    ends = ends.withColumn("value", F.lit(None).cast(df.schema["value"].dataType))
+    if "headers" in types:
+        ends = ends.withColumn("headers", F.array().cast(types["headers"]))
+    order = F.col("timestamp") if types["timestamp"] == "bigint" else F.unix_micros("timestamp")
+    return versions.unionByName(ends).withColumn("arrival", order)

@@ -1,0 +1,155 @@
+"""A file that processes share: written once, never seen half, and removed when nobody reads it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from kstore_core.spark.join import shared_file
+from kstore_core.spark.join.shared_file import share_file
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="files are shared on Linux")
+
+_WRITER = """
+import sys, time
+from pathlib import Path
+from kstore_core.spark.join.shared_file import share_file
+
+def write(file):
+    with open(sys.argv[1], "a") as calls:
+        calls.write("x")
+    file.write(b"half ")
+    file.flush()
+    while Path(sys.argv[2]).exists():
+        time.sleep(0.01)
+    file.write(b"whole")
+
+sys.stdout.write(bytes(share_file("a", write)).decode())
+"""
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("KSTORE_SHARD_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "joins"
+
+
+def says(text: bytes) -> object:
+    def write(file: BinaryIO) -> None:
+        file.write(text)
+
+    return write
+
+
+def content(name: str, text: bytes) -> bytes:
+    mapped = share_file(name, says(text))  # type: ignore[arg-type]
+    assert mapped is not None
+    return bytes(mapped)
+
+
+def started(tmp_path: Path, blocked: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", _WRITER, str(tmp_path / "calls"), str(blocked)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE)
+
+
+def wait_for_half(directory: Path) -> None:
+    begun = time.monotonic()
+    while not any(file.stat().st_size for file in directory.glob("*.tmp")):
+        assert time.monotonic() - begun < 60
+        time.sleep(0.01)
+
+
+def test_only_the_first_call_writes(directory: Path) -> None:
+    assert content("a", b"first") == b"first"
+    assert content("a", b"second") == b"first"
+    assert content("b", b"other") == b"other"
+    assert len(list(directory.iterdir())) == 1  # Nobody reads the first file any more.
+
+
+def test_a_file_with_readers_stays(directory: Path) -> None:
+    mapped = share_file("a", says(b"first"))  # type: ignore[arg-type]
+    assert content("b", b"other") == b"other"
+    assert content("a", b"second") == b"first"
+    assert mapped is not None
+    mapped.close()
+    assert content("c", b"third") == b"third"
+    assert content("a", b"second") == b"second"
+
+
+def test_other_processes_wait_for_the_writer(tmp_path: Path, directory: Path) -> None:
+    blocked = tmp_path / "blocked"
+    blocked.touch()
+    processes = [started(tmp_path, blocked) for _ in range(3)]
+    wait_for_half(directory)
+    blocked.unlink()
+    assert [process.communicate(timeout=60)[0] for process in processes] == [b"half whole"] * 3
+    assert (tmp_path / "calls").read_text() == "x"
+
+
+def test_a_killed_writer_leaves_no_file(tmp_path: Path, directory: Path) -> None:
+    blocked = tmp_path / "blocked"
+    blocked.touch()
+    writer = started(tmp_path, blocked)
+    wait_for_half(directory)
+    waiting = started(tmp_path, blocked)
+    time.sleep(0.3)
+    os.kill(writer.pid, signal.SIGKILL)
+    writer.communicate(timeout=60)
+    blocked.unlink()
+    assert waiting.communicate(timeout=60)[0] == b"half whole"
+    assert content("a", b"never written") == b"half whole"
+    assert not list(directory.glob("*.tmp"))
+
+
+def test_the_unfinished_file_of_a_killed_writer_is_removed(tmp_path: Path, directory: Path) -> None:
+    blocked = tmp_path / "blocked"
+    blocked.touch()
+    writer = started(tmp_path, blocked)
+    wait_for_half(directory)
+    writer.kill()
+    writer.communicate(timeout=60)
+    assert len(list(directory.glob("*.tmp"))) == 1
+    assert content("b", b"other") == b"other"
+    assert not list(directory.glob("*.tmp"))
+
+
+def test_an_error_of_the_writer_leaves_no_file(directory: Path) -> None:
+    def write(file: BinaryIO) -> None:
+        file.write(b"half")
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        share_file("a", write)
+    assert list(directory.iterdir()) == []
+    assert content("a", b"whole") == b"whole"
+
+
+def test_a_file_of_an_earlier_boot_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boot = tmp_path / "boot_id"
+    monkeypatch.setattr(shared_file, "_BOOT", boot)
+    boot.write_text("one")
+    assert content("a", b"first") == b"first"
+    boot.write_text("two")
+    assert content("a", b"second") == b"second"
+    boot.unlink()
+    assert share_file("a", says(b"third")) is None  # type: ignore[arg-type]
+
+
+def test_a_directory_that_cannot_be_used_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("KSTORE_SHARD_CACHE", str(tmp_path / "file" / "below"))
+    assert share_file("a", says(b"first")) is None  # type: ignore[arg-type]
+    monkeypatch.setenv("KSTORE_SHARD_CACHE", str(tmp_path))
+    monkeypatch.setattr("os.getuid", lambda: 12345)
+    assert share_file("a", says(b"first")) is None  # type: ignore[arg-type]
