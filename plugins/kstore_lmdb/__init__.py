@@ -1,4 +1,4 @@
-"""LMDB as a storage engine. A store is an environment; a namespace is a named database."""
+"""The LMDB engine of kstore. A store is an LMDB environment. A namespace is a named database."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ __all__ = ["LMDBEngine", "LMDBOptions", "kstore_register_engines"]
 
 @hookimpl
 def kstore_register_engines(registrar: EngineRegistrar) -> None:
-    """Add :class:`LMDBEngine`."""
+    """Register :class:`LMDBEngine`."""
     registrar.add(LMDBEngine)

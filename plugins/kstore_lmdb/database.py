@@ -1,4 +1,4 @@
-"""An open database, with its namespaces, atomic batches, snapshots and checkpoints."""
+"""An open LMDB database, which has namespaces, atomic batches, snapshots and checkpoints."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 
 import lmdb
 
-from kstore_core.engine import Database, Rows
-from kstore_core.engine.handles import DEFAULT, check_droppable
+from kstore_core.engine import Rows
+from kstore_core.engine.handles import DEFAULT, HandleDatabase, check_droppable
 from kstore_core.engine.paths import check_target
-from kstore_core.errors import SpecError, UnsupportedError
+from kstore_core.errors import SpecError
 from kstore_core.system.interrupts import uninterrupted
 from kstore_lmdb import environment
 from kstore_lmdb.environment import Environment
-from kstore_lmdb.errors import Reason, closed, dropped, foreign, forked, translating
+from kstore_lmdb.errors import Reason, foreign, forked, translating
 from kstore_lmdb.files import place
 from kstore_lmdb.forks import DATABASES
 from kstore_lmdb.locks import DataLock
@@ -33,29 +33,32 @@ __all__ = ["LMDBDatabase"]
 Result = TypeVar("Result")
 
 
-class LMDBDatabase(Database):
-    """A handle of an environment, which is its only writer or one of its readers.
+class LMDBDatabase(HandleDatabase):
+    """A handle of an LMDB environment. A handle is read-only or the only writer of the environment.
 
-    Lookups and scans share a read transaction. Each write replaces this transaction by a newer one.
-    A read-only handle always uses the transaction that began at its open.
+    All lookups and scans of a handle use one read transaction. After each write, the handle begins
+    a newer read transaction. A read-only handle always shows the state at the time of its open.
 
     Parameters
     ----------
     path : Path
-        The environment's directory.
+        The directory of the environment.
     shared : Environment
-        The open environment. A close releases it.
+        The open environment, which :meth:`close` releases.
     max_key_bytes : int
+        The size of the longest key that the environment allows, in bytes.
     lock : DataLock or None
-        The lock of the writer, which a close releases. None for a read-only database.
+        The lock of the writer, which :meth:`close` releases; None for a read-only database.
     """
+
+    engine = "lmdb"
+    databases = DATABASES
 
     def __init__(
         self, path: Path, shared: Environment, max_key_bytes: int, lock: DataLock | None
     ) -> None:
         self.path = path
         self.read_only = lock is None
-        self._ended: Reason | None = None
         self._environment = shared
         self._max_key_bytes = max_key_bytes
         self._lock = lock
@@ -67,13 +70,17 @@ class LMDBDatabase(Database):
             with translating("open it", path):
                 self._adopt(shared.look())
                 if shared.handles and not {DEFAULT, EMPTY} <= shared.handles.keys():
-                    raise foreign(path, f"its databases are {', '.join(sorted(shared.handles))}")
+                    raise foreign(
+                        path,
+                        f"its named databases are {', '.join(sorted(shared.handles))}, but kstore "
+                        f"always creates the named databases {DEFAULT} and {EMPTY}",
+                    )
                 if lock is not None:
                     shared.native.reader_check()
                     for name in {DEFAULT, EMPTY} - shared.handles.keys():
                         self._create(name)
         except BaseException:
-            self._end(closed(path), ReadTransaction.end)
+            self._end(translating.closed(path), ReadTransaction.end)
             raise
         DATABASES.add(self)
 
@@ -92,11 +99,14 @@ class LMDBDatabase(Database):
 
     @property
     def guard(self) -> AbstractContextManager[Any]:
-        """The lock that is held while a read transaction begins or is replaced."""
+        """The lock that a thread must hold while it begins or replaces a read transaction."""
         return self._environment.guard
 
     def transaction(self) -> ReadTransaction:
-        """Return the read transaction of the last commit, or of the open if this is read-only."""
+        """Return the current read transaction.
+
+        This transaction shows the last commit or, in a read-only database, the state at the open.
+        """
         transaction = self._now
         if transaction is None:
             with self.guard, uninterrupted():
@@ -108,12 +118,12 @@ class LMDBDatabase(Database):
         return transaction
 
     def namespaces(self) -> list[str]:
-        """Return the names of the namespaces."""
+        """Return the names of all namespaces."""
         self._check()
         return [name for name in self.transaction().handles if name != EMPTY]
 
     def namespace(self, name: str) -> LMDBNamespace:
-        """Return the namespace of this name. A missing namespace is created if this is writable.
+        """Return the namespace with this name. A writable database creates a missing namespace.
 
         Raises
         ------
@@ -135,15 +145,7 @@ class LMDBDatabase(Database):
             return self._namespaces[name]
 
     def drop_namespace(self, name: str) -> None:
-        """Remove a namespace and its rows. Open scans and snapshots still return the rows.
-
-        Raises
-        ------
-        UnsupportedError
-            The namespace is ``"default"``, or the database is read-only.
-        KeyError
-            No namespace has this name.
-        """
+        """Remove a namespace and its rows. Open scans and snapshots still return the rows."""
         self._check(writing=True)
         check_droppable(name)
         with self._writing, uninterrupted():
@@ -156,10 +158,10 @@ class LMDBDatabase(Database):
                 handles = self._environment.handles
                 if EMPTY in handles:
                     transaction.delete(key, b"", handles[EMPTY])
-                # Opened here, because an earlier attempt, in a full map, has closed it.
+                # Open the handle in each attempt, because an attempt that failed has closed it.
                 transaction.drop(native.open_db(key, transaction, create=False))
 
-            # The drop closes the handle, so no read transaction may begin with it meanwhile.
+            # The drop closes the handle, so no read transaction may use the handle meanwhile.
             with self.guard:
                 try:
                     self._transact(f"drop namespace {name!r}", drop)
@@ -170,10 +172,10 @@ class LMDBDatabase(Database):
                         self._adopt(self._environment.look())
             namespace = self._namespaces.pop(name, None)
             if namespace is not None:
-                namespace.end(dropped(self.path, name))
+                namespace.end(translating.dropped(self.path, name))
 
     def write(self, batch: Mapping[str, Rows]) -> None:
-        """Write to several existing namespaces atomically."""
+        """Write a batch of changes to one or more existing namespaces atomically."""
         self._check(writing=True)
         with self._writing, uninterrupted():
             self._check()
@@ -189,7 +191,7 @@ class LMDBDatabase(Database):
     def load(
         self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
     ) -> int:
-        """Bulk load strictly ascending rows in several transactions."""
+        """Load rows with strictly ascending keys in several transactions. Return their number."""
         self._check(writing=True)
         self.namespace(namespace)
         count = 0
@@ -204,7 +206,7 @@ class LMDBDatabase(Database):
         return LMDBSnapshot(self.path, self.guard, self.transaction())
 
     def checkpoint(self, target: Path) -> None:
-        """Make a compact copy in ``target`` of the rows that this handle sees."""
+        """Write a compact copy of the rows that this handle can read to ``target``."""
         self._check()
         check_target(target)
         with self._writing, translating(f"make a checkpoint in {target}", self.path):
@@ -221,36 +223,31 @@ class LMDBDatabase(Database):
                 self._environment.native.sync(True)
 
     def close(self) -> None:
-        """End scans and snapshots, then close the files."""
+        """End all scans and snapshots, and then close the files. A second close does nothing."""
         DATABASES.notice_fork()
         with self._writing, uninterrupted():
             if self._ended is None:
                 with self.guard:
-                    self._end(closed(self.path), ReadTransaction.end)
+                    self._end(translating.closed(self.path), ReadTransaction.end)
                 with translating("close", self.path):
                     environment.release(self._environment)
                     if self._lock is not None:
                         self._lock.release()
 
     def abandon(self) -> None:
-        """End all handles in a forked child, without freeing native objects."""
+        """Make the database unusable in a forked process, without freeing a native object."""
         if self._ended is None:
-            self._writing = threading.RLock()  # its holder is not in this process
+            self._writing = threading.RLock()  # the parent process may hold the old lock
             self._end(forked(self.path), ReadTransaction.abandon)
-
-    def _check(self, *, writing: bool = False) -> None:
-        DATABASES.notice_fork()
-        if self._ended is not None:
-            raise self._ended()
-        if writing and self.read_only:
-            raise UnsupportedError(
-                f"lmdb database {self.path} was opened read-only; open it without read_only=True"
-            )
 
     def _check_name(self, name: str) -> None:
         size = len(name.encode())
         if not 0 < size < self._max_key_bytes or "\0" in name or name == EMPTY:
-            raise SpecError(f"lmdb database {self.path} cannot have a namespace named {name!r}")
+            raise SpecError(
+                f"lmdb database {self.path} cannot have a namespace named {name!r}: a name must "
+                f"not be {EMPTY!r}, must not contain a zero byte, and must have from 1 to "
+                f"{self._max_key_bytes - 1} bytes"
+            )
 
     def _end(self, reason: Reason, end: Callable[[ReadTransaction, Reason], None]) -> None:
         self._ended = reason
@@ -262,7 +259,7 @@ class LMDBDatabase(Database):
         self._now = None
 
     def _adopt(self, transaction: ReadTransaction) -> ReadTransaction:
-        """Make this the current read transaction."""
+        """Make ``transaction`` the current read transaction, and return it."""
         self._transactions.add(transaction)
         self._now = transaction
         for namespace in self._namespaces.values():
@@ -278,7 +275,7 @@ class LMDBDatabase(Database):
             self._environment.handles[name] = handle
 
     def _transact(self, action: str, work: Callable[[lmdb.Transaction[bytes]], Result]) -> Result:
-        """Do ``work`` in a write transaction. If the map is full, enlarge the map and repeat."""
+        """Run ``work`` in a write transaction. If the map is full, enlarge the map and retry."""
         assert self._lock is not None
         assert self._lock.fd is not None
         native = self._environment.native

@@ -1,4 +1,4 @@
-"""The engine LMDB, with its options, capabilities and directories."""
+"""The LMDB engine."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FOLDER = "lmdb"
 
 
 class LMDBEngine(Engine):
-    """The engine whose databases are environments in ``<root>/lmdb/<store>/``."""
+    """The engine that stores each database as an LMDB environment in ``<root>/lmdb/<store>/``."""
 
     name: ClassVar[str] = "lmdb"
     capabilities = Capabilities(
@@ -62,7 +62,7 @@ class LMDBEngine(Engine):
         )
 
     def stores(self, root: Path) -> list[str]:
-        """Return the sorted names of the directories in ``<root>/lmdb`` with an environment."""
+        """Return the sorted names of the stores, including stores whose data file is lost."""
         folder = root / _FOLDER
         if not folder.is_dir():
             return []
@@ -75,7 +75,7 @@ class LMDBEngine(Engine):
     def open(
         self, root: Path, store: str, *, durability: Durability = "process", read_only: bool = False
     ) -> LMDBDatabase:
-        """Open ``<root>/lmdb/<store>``."""
+        """Open the environment in ``<root>/lmdb/<store>``, or create the environment."""
         check_durability(durability)
         path = store_path(root, _FOLDER, store, reserved=ASIDE)
         if read_only:
@@ -83,11 +83,13 @@ class LMDBEngine(Engine):
         return self._open_for_writing(path, Mode(writable=True, synced=durability == "power"))
 
     def _open_for_reading(self, path: Path) -> LMDBDatabase:
-        """Open an environment of any format, because the limits of keys apply only to writes."""
+        """Open an environment for reading only. Its format may differ from the options."""
         if not is_database(path):
             if is_remains(path):
                 raise lost(path)
-            raise FileNotFoundError(errno.ENOENT, "no LMDB environment here", str(path))
+            raise FileNotFoundError(
+                errno.ENOENT, "no LMDB environment in this directory", str(path)
+            )
         with translating("open it for reading", path):
             return _opened(path, self.options, Mode(writable=False), None)
 
@@ -105,13 +107,13 @@ class LMDBEngine(Engine):
                 raise
 
     def file_faults(self, root: Path, store: str, child: str | None = None) -> Iterator[str]:
-        """Return the faults of pages and their links. LMDB is not used, as they could crash it."""
+        """Return a message for each damaged page. LMDB is not used, because it might crash."""
         path = store_path(root, _FOLDER, store, reserved=ASIDE)
-        with translating("look at its pages", path):
+        with translating("check its pages", path):
             return iter(page_faults(path) if is_database(path) else ())
 
     def _fill(self, directory: Path) -> None:
-        """Create an environment with the named databases that every store has."""
+        """Create an environment in ``directory`` with the two named databases of every store."""
         native = open_native(
             directory, self.options, self.options.format, Mode(writable=True, synced=True)
         )

@@ -1,8 +1,9 @@
-"""The open environments of this process. The handles of a directory share one environment.
+"""The open LMDB environments of this process.
 
-LMDB's locks belong to the process, so it must not open an environment twice. A read-only handle
-uses the open environment. A writing handle may reopen it in another mode. All read transactions
-then continue with the same data.
+A process must not open an environment twice, because the locks of LMDB belong to the process. So
+all handles of a directory in a process share one environment. When a handle for writing is opened,
+the environment may be reopened in another mode. All read transactions then still show the same
+data.
 """
 
 from __future__ import annotations
@@ -35,17 +36,18 @@ Begun = TypeVar("Begun")
 
 
 class Environment:
-    """One open environment.
+    """An open LMDB environment, which all database handles of a directory share.
 
     Attributes
     ----------
     native : lmdb.Environment
+        The environment of the Python library ``lmdb``.
     handles : dict
-        The handles of its named databases, by name.
+        The handles of the environment's named databases, by name.
     guard : RLock
-        The lock that is held while transactions begin or move.
+        The lock that a thread must hold while it begins or restarts a read transaction.
     users : int
-        The number of database handles that share it.
+        The number of database handles that share the environment.
     """
 
     def __init__(self, path: Path, options: LMDBOptions, mode: Mode) -> None:
@@ -58,7 +60,8 @@ class Environment:
         self._transactions: weakref.WeakSet[ReadTransaction] = weakref.WeakSet()
         self._format = stored_format(path)
         self._registered = mode.writable or os.access(path / LOCKS, os.W_OK)
-        # LMDB runs without its lock file if that cannot be written: then no process may write.
+        # A process that cannot write the lock file of LMDB cannot register as a reader. Then a
+        # shared lock on the data file must keep all writers away.
         self._lock = None if self._registered else DataLock(path, path / DATA, shared=True)
         try:
             self.native = self._open()
@@ -67,22 +70,22 @@ class Environment:
             raise
 
     def transaction(self) -> ReadTransaction:
-        """Return a read transaction of the last commit, with the present handles."""
+        """Begin a read transaction that shows the last commit, and return the transaction."""
         with self.guard:
             transaction = self._begun(lambda: ReadTransaction(self.native, self.handles))
             self._transactions.add(transaction)
             return transaction
 
     def look(self) -> ReadTransaction:
-        """Update the handles, and return a read transaction of the last commit.
+        """Update ``handles``, and return a read transaction that shows the last commit.
 
-        The handles may be out of date, because another process created or dropped databases.
+        ``handles`` is out of date if another process has created or dropped a named database.
         """
         with self.guard:
             while True:
                 native = self._begun(self.native.begin)
                 number, names = native.id(), database_names(native)
-                del native  # opening handles may need a transaction of its own
+                del native  # opening handles may need a separate transaction
                 if names == self.handles.keys():
                     transaction = self.transaction()
                     if transaction.read().id() == number:
@@ -91,7 +94,7 @@ class Environment:
                     self._open_handles(names)
 
     def use(self, options: LMDBOptions, mode: Mode) -> None:
-        """Reopen the environment if its mode or options are different."""
+        """Reopen the environment if its mode or options differ from the parameters."""
         enough = max(options.max_namespaces, len(self.handles))
         options = replace(options, max_namespaces=enough)
         if (options, mode) == (self._options, self._mode):
@@ -116,7 +119,10 @@ class Environment:
             raise failure
 
     def grow(self) -> None:
-        """Enlarge the map, unless pages become free when dead readers are removed.
+        """Make space in the map of the environment.
+
+        First remove the reader slots of ended processes, because they prevent LMDB from using free
+        pages again. If there are no such slots, enlarge the map.
 
         Raises
         ------
@@ -133,23 +139,29 @@ class Environment:
                 return
         raise StorageFullError(
             f"lmdb database {self.path} has filled its map of {size} bytes, and the process has no "
-            "address space left for a larger one. Nothing of the batch was written: allow more "
-            "(ulimit -v) and commit again"
+            "address space left for a larger map. Nothing of the batch was written. Allow the "
+            "process more address space (ulimit -v), and commit again"
         )
 
     def lengthen_file(self, fd: int) -> None:
-        """Extend the file to its full length, because LMDB does not write pages that were freed."""
+        """Extend the data file so that it contains the space of all pages.
+
+        LMDB does not write a page that is freed in the transaction that allocated the page.
+        """
         needed = (self.native.info()["last_pgno"] + 1) * self._page_bytes
         if os.fstat(fd).st_size < needed:
             os.ftruncate(fd, needed)
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the files of the environment, and release its lock."""
         self.native.close()
         self._unlock()
 
     def abandon(self) -> None:
-        """Leak the native environment in a forked child, or the parent's readers would end."""
+        """Never free the native environment in a forked process.
+
+        To free it would end the read transactions of the parent process.
+        """
         leak(self.native)
         self.guard = threading.RLock()
 
@@ -166,7 +178,7 @@ class Environment:
         return native
 
     def _move(self, change: Callable[[], object]) -> None:
-        """Make a change that ends LMDB's transactions, and then continue each read transaction."""
+        """Call ``change``, which ends LMDB's transactions, and restart each read transaction."""
         with self.guard, ExitStack() as stack:
             transactions = [t for t in self._transactions if t.ended is None and t.copy is None]
             for transaction in transactions:
@@ -184,7 +196,12 @@ class Environment:
                     transaction.begin(self.native, self.handles)
 
     def _begun(self, begin: Callable[[], Begun]) -> Begun:
-        """Return ``begin()``. If necessary, adapt to a resized map or remove dead readers first."""
+        """Call ``begin``, and return the transaction that it begins.
+
+        If the call fails, repair the cause and call ``begin`` again. If another process has resized
+        the map, adapt to the new size. If no reader slot is free, remove the slots of ended
+        processes.
+        """
         while True:
             try:
                 return begin()
@@ -195,17 +212,22 @@ class Environment:
                     raise
 
     def _open_handles(self, names: set[str]) -> None:
-        """Open handles of these databases, and close all other handles."""
+        """Set ``handles`` to handles of the databases with these names."""
         handles = {name: self.handles[name] for name in names & self.handles.keys()}
         missing = names - handles.keys()
-        # Otherwise the binding would wait for another process's write with the GIL held.
+        # Without this write transaction, ``open_db`` would begin one itself. It would hold the GIL
+        # while it waits for the writer of another process.
         transaction = self.native.begin(write=True) if self._mode.writable else None
         with transaction or nullcontext(), suppress(lmdb.NotFoundError):
             for name in missing:
                 handle = self.native.open_db(name.encode(), transaction, create=False)
                 odd = [flag for flag, is_set in handle.flags().items() if is_set]
                 if odd:
-                    raise foreign(self.path, f"its database {name!r} has {', '.join(odd)}")
+                    raise foreign(
+                        self.path,
+                        f"its database {name!r} has the flags {', '.join(odd)}, which kstore never "
+                        "sets",
+                    )
                 handles[name] = handle
         self.handles = handles
 
@@ -220,14 +242,14 @@ _guard = threading.RLock()
 
 
 def acquire(path: Path, options: LMDBOptions, mode: Mode) -> Environment:
-    """Return the environment of a directory, and count one more user of it.
+    """Return the environment of a directory, and increase its number of users by 1.
 
-    For a writable environment the caller must have the lock of the directory.
+    For a writable mode, the caller must hold the :class:`DataLock` of the directory.
 
     Raises
     ------
     ForkedHandleError
-        A parent of this forked process had it open, so LMDB treats it as open here too.
+        This process was forked while its parent had the environment open.
     """
     key = _identity(path)
     if key in _inherited:
@@ -244,7 +266,7 @@ def acquire(path: Path, options: LMDBOptions, mode: Mode) -> Environment:
 
 
 def release(environment: Environment) -> None:
-    """Count one user less. If there is no user left, close the environment."""
+    """Decrease the number of users by 1, and close an environment that has no more users."""
     with _guard:
         environment.users -= 1
         if environment.users == 0:
@@ -256,7 +278,7 @@ def release(environment: Environment) -> None:
 
 @DATABASES.after_fork
 def _forget() -> None:
-    """Drop the environments of the parent in a forked child."""
+    """Make the environments of the parent unusable in a forked process."""
     global _guard
     _guard = threading.RLock()
     for environment in _environments.values():

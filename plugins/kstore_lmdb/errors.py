@@ -1,4 +1,4 @@
-"""Translate errors of the binding and of the system into errors of kstore."""
+"""Translate errors of the Python library ``lmdb`` and of the system into errors of kstore."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import os
 import resource
 import shlex
 import tempfile
-from functools import partial
 from pathlib import Path
 
 import lmdb
 
-from kstore_core.engine import handles
 from kstore_core.engine.handles import Reason, Translating, holder_name
 from kstore_core.errors import (
     CorruptionError,
@@ -26,12 +24,9 @@ from kstore_core.errors import (
 
 __all__ = [
     "Reason",
-    "closed",
-    "dropped",
     "foreign",
     "forked",
     "locked",
-    "reraise",
     "translate",
     "translating",
 ]
@@ -55,21 +50,17 @@ _LIMITS: tuple[tuple[type[lmdb.Error], str], ...] = (
         lmdb.MemoryError,
         "Allow more address space (ulimit -v), or lower the option map_size_bytes",
     ),
-    (lmdb.PanicError, "An earlier failure left it unusable: close the store and open it again"),
+    (
+        lmdb.PanicError,
+        "An earlier failure has made it unusable. Close the store and open the store again",
+    ),
 )
 
 
 def translate(error: Exception, action: str, path: Path) -> Exception:
-    """Return the kstore error for a native error. A kstore error is returned unchanged.
+    """Return the kstore error for an error of the library ``lmdb`` or of the system.
 
-    Parameters
-    ----------
-    error : Exception
-        The error of the binding or of the system.
-    action : str
-        The failed action, to follow "cannot": ``"scan 'offsets'"``.
-    path : Path
-        The environment's directory.
+    See :meth:`Translating.translate`.
     """
     if isinstance(error, KStoreError):
         return error
@@ -80,65 +71,64 @@ def translate(error: Exception, action: str, path: Path) -> Exception:
         return error if isinstance(error, KeyError) else type(error)(what)
     if _is_full(error, path):
         return StorageFullError(
-            f"{what}. There is no space left. What was committed before is intact: make room and "
-            "commit again"
+            f"{what}. There is no space left on the disk. All earlier commits are intact, so make "
+            "room and commit again"
         )
     if isinstance(error, _DAMAGED):
         return CorruptionError(
-            f"{what}. Bytes on disk are not what was written. Nothing was changed; see what of it "
-            f"can still be read with: {_inspect(path)}"
+            f"{what}. The database is damaged: bytes on disk are not what was written. Nothing was "
+            f"changed. To see what can still be read, run: {_inspect(path)}"
         )
     for kind, remedy in _LIMITS:
         if isinstance(error, kind):
             return EngineError(f"{what}. {remedy}")
-    return EngineError(f"{what}. Close the store and look at it with: {_inspect(path)}")
+    return EngineError(f"{what}. Close the store, and examine its directory with: {_inspect(path)}")
 
 
 class translating(Translating):  # noqa: N801
-    """``with translating("write a batch", path):`` translates errors of the binding."""
+    """A context manager that translates errors: ``with translating("write a batch", path):``."""
 
     __slots__ = ()
+    engine = "lmdb"
     translate = staticmethod(translate)
 
 
-reraise = translating.reraise
-closed = partial(handles.closed, "lmdb")
-dropped = partial(handles.dropped, "lmdb")
-
-
 def locked(path: Path, pid: int | None, why: str) -> EngineLockedError:
-    """Return the error for an environment that this or another process has locked."""
+    """Return the error for an environment that a handle of this or another process has locked."""
     return EngineLockedError(f"lmdb database {path} is open in {holder_name(pid)}; {why}", pid=pid)
 
 
 def forked(path: Path) -> Reason:
-    """Return the reason why a forked child cannot use an inherited handle."""
+    """Return a function that returns the error for a handle in a forked process."""
     return lambda: ForkedHandleError(
-        f"lmdb database {path} was open when this process ({os.getpid()}) was forked off, and an "
-        "environment belongs to the process that opened it. Open it in the child only, or start "
-        "the child with 'spawn' or 'forkserver' (multiprocessing.set_start_method)"
+        f"lmdb database {path} was opened before this process ({os.getpid()}) was forked, and a "
+        "forked process cannot use it. Open the database in the child only, or start the child "
+        "with 'spawn' or 'forkserver' (multiprocessing.set_start_method)"
     )
 
 
 def foreign(path: Path, why: str) -> InconsistentStateError:
     """Return the error for an environment that another program created."""
     return InconsistentStateError(
-        f"lmdb database {path} is another program's: {why}. Nothing was changed; move it out of "
-        "the state directory"
+        f"another program created lmdb database {path}: {why}. Nothing was changed. Move the "
+        "database out of the state directory"
     )
 
 
 def _is_full(error: Exception, path: Path) -> bool:
-    """Return True if the disk is full. LMDB reports a short write as an I/O error."""
+    """Return True if an error means that the disk is full.
+
+    LMDB reports a full disk as an I/O error if only a part of the data could be written.
+    """
     if any(_means(error, code) for code in _FULL):
         return True
     return _means(error, errno.EIO) and _cannot_grow(path)
 
 
 def _cannot_grow(path: Path) -> bool:
-    """Return True if files in a directory cannot grow. A temporary file tests this."""
+    """Return True if files in a directory cannot grow. Write a temporary file to find out."""
     largest, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-    while not path.is_dir():  # while it is being made, it has another name
+    while not path.is_dir():  # an environment that is being created still has a temporary name
         path = path.parent
     try:
         size = max((file.stat().st_size for file in path.iterdir()), default=0)
@@ -153,7 +143,7 @@ def _cannot_grow(path: Path) -> bool:
 
 
 def _means(error: Exception, code: int) -> bool:
-    """Return True if an error has this errno, which the binding gives only as text."""
+    """Return True if an error has the errno ``code``. An ``lmdb.Error`` has it as text."""
     if isinstance(error, lmdb.Error):
         return str(error).endswith(os.strerror(code))
     return getattr(error, "errno", None) == code

@@ -1,7 +1,7 @@
-"""The files of an environment. They are created here, and checked before LMDB maps them.
+"""Create and check the files of an LMDB environment.
 
-LMDB reads through a memory map. If the file is too short, the read of a missing page kills the
-process (SIGBUS). So the length of a file is checked before its first page is read.
+LMDB reads its data file through a memory map. If the file is too short, the read of a missing page
+kills the process (SIGBUS). So kstore checks the length of the file before LMDB reads the pages.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 DATA = "data.mdb"
 LOCKS = "lock.mdb"
 ASIDE = "~"
-"""The prefix of directories that are being made; no store's name contains it."""
+"""The prefix of temporary directories. The name of a store must not contain the prefix."""
 
 _MAGIC = 0xBEEFC0DE
 _WORDS = struct.Struct("16I")
@@ -55,30 +55,30 @@ _PAUSE_S = 0.002
 
 
 def is_database(path: Path) -> bool:
-    """Return True if this directory contains an environment."""
+    """Return True if the directory ``path`` contains the data file of an environment."""
     return (path / DATA).is_file()
 
 
 def is_remains(path: Path) -> bool:
-    """Return True if the directory had an environment whose data is lost."""
+    """Return True if the directory has only the lock file of an environment, without its data."""
     return not is_database(path) and (path / LOCKS).is_file()
 
 
 def lost(path: Path) -> CorruptionError:
-    """Return the error for an environment without its data."""
+    """Return the error for an environment that has lost its data file."""
     return CorruptionError(
-        f"lmdb database {path} has lost its {DATA}. Nothing was changed: put the file back "
+        f"lmdb database {path} has lost its {DATA}. Nothing was changed. Put the file back "
         "from a copy, or rename the directory and restore the store from its changelog"
     )
 
 
 def stored_format(path: Path) -> LMDBFormat:
-    """Return the format of an environment, from the head of its file.
+    """Read the format of an environment from the first bytes of its data file.
 
     Raises
     ------
     CorruptionError
-        The file is not a file of LMDB, or its format is unknown.
+        The data file is not a file of LMDB, or has an unknown format.
     """
     with (path / DATA).open("rb") as file:
         head = file.read(_WORDS.size)
@@ -87,44 +87,46 @@ def stored_format(path: Path) -> LMDBFormat:
     for form in FORMATS.values():
         if form.data_version == version:
             return form
-    what = "has no LMDB data" if version is None else f"is in LMDB's data format {version}"
+    what = (
+        "has no LMDB data"
+        if version is None
+        else f"is in LMDB's data format {version}, which kstore does not support"
+    )
     raise CorruptionError(
-        f"lmdb database {path}: {DATA} {what}. Nothing was changed: put the file back from a copy, "
+        f"lmdb database {path}: {DATA} {what}. Nothing was changed. Put the file back from a copy, "
         "or rename the directory and restore the store from its changelog"
     )
 
 
 def check_format(path: Path, wanted: LMDBFormat) -> None:
-    """Refuse an environment whose format differs from the options."""
+    """Raise SpecError if an environment does not have the format ``wanted``."""
     stored = stored_format(path)
     if stored is not wanted:
         raise SpecError(
             f"lmdb database {path} has the format {stored.name}, but the option format_version is "
-            f"{wanted.name}. Open it with options={{'format_version': '{stored.name}'}}"
+            f"{wanted.name}. Open the database with options={{'format_version': '{stored.name}'}}"
         )
 
 
 def data_bytes(native: Environment) -> int:
-    """Return the length that the data file needs for the pages in use."""
+    """Return the length in bytes that the data file needs for its pages."""
     return (native.info()["last_pgno"] + 1) * native.stat()["psize"]
 
 
 def check_length(path: Path, native: Environment) -> None:
-    """Refuse a file that lacks pages. Only the head of the file may be read before this check.
+    """Raise CorruptionError if pages in use are missing from the data file.
 
-    A file may lack pages that were allocated and freed in one transaction. After such a commit this
-    engine extends the file. If a process was killed before that, or another program wrote the file,
-    the file is shorter. Then every page is checked, which is slow.
+    Nothing except the first bytes of the file may be read before this check.
 
-    Raises
-    ------
-    CorruptionError
-        Pages are missing.
+    LMDB does not write a page that a transaction has both allocated and freed. This engine extends
+    the file after such a commit. If the process is killed before that, or another program writes
+    the file, the file may be too short without a loss. Then this function checks every page, which
+    is slow.
     """
     data = path / DATA
     for attempt in range(_ATTEMPTS):
         if attempt:
-            time.sleep(_PAUSE_S)  # a writer may be about to extend it
+            time.sleep(_PAUSE_S)  # a writer may be about to extend the file
         needed = data_bytes(native)
         size = data.stat().st_size
         if size >= needed:
@@ -135,19 +137,21 @@ def check_length(path: Path, native: Environment) -> None:
         faults = [str(error)]
     if faults:
         raise CorruptionError(
-            f"lmdb database {path}: {DATA} has {size} bytes of {needed}: {faults[0]}. Reading it "
-            "would end the process. Nothing was changed: put the file back from a copy, or rename "
-            "the directory and restore the store from its changelog"
+            f"lmdb database {path}: {DATA} has only {size} bytes, but needs {needed}: {faults[0]}. "
+            "A read of the missing bytes would kill the process. Nothing was changed. Put the file "
+            "back from a copy, or rename the directory and restore the store from its changelog"
         )
 
 
 def page_faults(path: Path) -> list[str]:
-    """Return the faults in the pages of an environment. LMDB itself is not used.
+    """Return a message for each fault in the pages of an environment.
+
+    LMDB does not read the pages, because a damaged page might crash LMDB.
 
     Raises
     ------
     EngineLockedError
-        A writer commits so often that no transaction can be checked.
+        A writer commits so often that the pages change during each check.
     """
     for _ in range(_ATTEMPTS):
         before = _metas(path)
@@ -155,29 +159,31 @@ def page_faults(path: Path) -> list[str]:
             faults: list[str] = verify(str(path))
         except VerifyError as error:
             faults = [str(error)]
-        if not faults or _metas(path) == before:  # else a writer has reused the pages meanwhile
+        if not faults or _metas(path) == before:  # else a writer has reused pages during the check
             return [f"{DATA}: {fault}" for fault in faults]
     raise locked(
-        path, None, "its pages change while they are checked. Check a checkpoint of it instead"
+        path,
+        None,
+        "the pages change while they are checked. Check a checkpoint of the database instead",
     )
 
 
 def _metas(path: Path) -> bytes:
-    """Return the two meta pages, which name the pages in use."""
+    """Return the two meta pages of the data file. Each commit changes one of them."""
     with (path / DATA).open("rb") as file:
         return file.read(2 * _LARGEST_PAGE)
 
 
 def make(path: Path, fill: Callable[[Path], None]) -> None:
-    """Create an environment in a temporary directory by ``fill``, and rename it to ``path``.
+    """Create an environment at ``path``, unless another process has created it meanwhile.
 
-    So ``path`` is never incomplete. If another process creates the environment first, that
-    environment remains.
+    ``fill`` writes the environment to a temporary directory, which is then renamed to ``path``. So
+    a crash never leaves an incomplete environment.
 
     Raises
     ------
     CorruptionError
-        The directory has other files, such as those of an environment that has lost its data.
+        The directory ``path`` contains files already.
     """
     if path.is_dir() and any(path.iterdir()):
         raise lost(path)
@@ -195,12 +201,12 @@ def make(path: Path, fill: Callable[[Path], None]) -> None:
 
 
 def place(path: Path, fill: Callable[[Path], None]) -> None:
-    """Create a directory next to ``path``, fill it by ``fill``, and rename it to ``path``.
+    """Create a temporary directory, call ``fill(directory)``, and rename the directory to ``path``.
 
     Raises
     ------
     FileExistsError
-        ``path`` exists.
+        ``path`` exists and is not empty.
     """
     aside = path.with_name(f"{_aside(path)}{secrets.token_hex(4)}")
     aside.mkdir()
@@ -214,7 +220,7 @@ def place(path: Path, fill: Callable[[Path], None]) -> None:
             aside.rename(path)
         except OSError as error:
             if path.exists() and any(path.iterdir()):
-                raise FileExistsError(f"{path} exists") from error
+                raise FileExistsError(f"{path} exists already") from error
             raise
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
@@ -223,11 +229,14 @@ def place(path: Path, fill: Callable[[Path], None]) -> None:
 
 
 def clean_up(path: Path) -> None:
-    """Remove the temporary directories of killed processes next to ``path``."""
+    """Remove the temporary directories for ``path`` that killed processes have left."""
     for aside in path.parent.glob(f"{_aside(path)}*"):
         shutil.rmtree(aside, ignore_errors=True)
 
 
 def _aside(path: Path) -> str:
-    """Return the prefix of temporary directories for ``path``: a hash, as names may be long."""
+    """Return the prefix of temporary directories for ``path``.
+
+    It contains a hash of the name, because the name itself may be too long.
+    """
     return f"{ASIDE}{hashlib.sha1(path.name.encode()).hexdigest()}-"

@@ -1,8 +1,8 @@
-"""The open databases of this process. They are closed at its exit, but not in a forked child.
+"""The open LMDB databases of this process, which are closed when the process exits.
 
-An environment belongs to the process that opened it. If a forked child closed the environment, or
-ended a transaction, the readers of its parent would lose their slots in the shared lock file. So a
-forked child frees no native object, even if Python frees the object that owns it.
+A forked process must not use or close the databases of its parent. If the forked process closed an
+environment or ended a transaction, the readers of the parent would lose their slots in the shared
+lock file. So a forked process never frees a native object of LMDB.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
-"""The writer's lock on the data file of an environment. LMDB itself allows any process to write.
+"""Locks on the data file of an LMDB environment, which allow only one writer.
 
-The lock is a ``flock``, which belongs to one open file. So the lock excludes a second handle of the
-same process, ends with the process, and is independent of the record locks on LMDB's lock file. A
-reader that cannot write LMDB's lock file takes the lock as a shared lock, so that no process writes
-while it reads.
+A writer holds an exclusive lock. Without this lock, LMDB would let several processes write in turn.
+The lock is a ``flock``, which belongs to one open file. So the lock also excludes a second writer
+in the same process, and it ends with the process. The lock is independent of the record locks of
+LMDB on the file ``lock.mdb``.
+
+A reader that cannot write ``lock.mdb`` holds a shared lock, so that no process writes while the
+reader is open.
 """
 
 from __future__ import annotations
@@ -23,24 +26,28 @@ __all__ = ["DataLock"]
 
 
 class DataLock:
-    """A lock on a data file. The constructor takes the lock, and :meth:`release` releases it.
+    """A lock on the data file of an environment. The constructor acquires the lock.
 
     Parameters
     ----------
     path : Path
-        The environment's directory.
+        The directory of the environment, which errors name.
+    data : Path
+        The data file.
     shared : bool
-        If True, exclude writers, but not other shared locks.
+        If True, acquire a shared lock, which excludes only exclusive locks.
 
     Attributes
     ----------
     fd : int or None
-        The descriptor of the data file. It is writable unless ``shared`` is True.
+        The descriptor of the data file; None after a release. It is writable unless ``shared`` is
+        True.
 
     Raises
     ------
     EngineLockedError
-        Another handle holds the lock; ``.pid`` is its process, if the kernel lists it.
+        Another handle holds the lock. Its ``pid`` is the process of this handle, or None if the
+        kernel does not report the process.
     """
 
     fd: int | None = None
@@ -61,36 +68,45 @@ class DataLock:
             _held.add(self)
 
     def __del__(self) -> None:
-        self.abandon()  # an interrupt may have come before the owner got its reference
+        self.abandon()  # an interrupt may come before any object has a reference to this lock
 
     def release(self) -> None:
         """Release the lock. A second release does nothing."""
         if self.fd is not None:
-            # A child that is being forked may have a copy of the descriptor for a short time.
+            # Unlock explicitly, because a forked process may have a copy of the descriptor for a
+            # short time. A close of this descriptor alone would not end the lock then.
             fcntl.flock(self.fd, fcntl.LOCK_UN)
             self.abandon()
 
     def abandon(self) -> None:
-        """Close the descriptor without an unlock, which would also end the lock of the parent."""
+        """Close the descriptor in a forked process without an unlock.
+
+        An unlock would also end the lock of the parent process.
+        """
         fd, self.fd = self.fd, None
         if fd is not None:
             os.close(fd)
 
 
 _EXCLUSIVE = (
-    "one handle at a time may write, and none while a reader that cannot register itself reads. "
-    "Close it there, or open it with read_only=True"
+    "only one handle at a time may write, and no handle may write while a reader that cannot "
+    "register itself in lock.mdb is open. Close the other handle, or open the database with "
+    "read_only=True"
 )
 _SHARED = (
-    "its lock.mdb cannot be written, so this reader cannot register itself for the writer. "
-    "Close it there, or allow writing to lock.mdb"
+    "this process may not write lock.mdb, so this reader cannot register itself, and must not read "
+    "while another handle writes. Close the other handle, or give this user the right to write "
+    "lock.mdb"
 )
 _held: weakref.WeakSet[DataLock] = weakref.WeakSet()
 
 
 @DATABASES.after_fork
 def _forget() -> None:
-    """Close the inherited descriptors in a forked child, or the locks would outlive the parent."""
+    """Close the inherited descriptors in a forked process.
+
+    Otherwise the locks would remain after the end of the parent process.
+    """
     for lock in list(_held):
         with contextlib.suppress(OSError):
             lock.abandon()

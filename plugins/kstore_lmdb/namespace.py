@@ -1,4 +1,4 @@
-"""Namespaces. A namespace is a named database, read in the current transaction of its source."""
+"""Namespaces of an LMDB database or snapshot. Each namespace is a named database of LMDB."""
 
 from __future__ import annotations
 
@@ -23,23 +23,25 @@ Lookup = Callable[[bytes], bytes | None]
 
 
 class Source(Protocol):
-    """The database or snapshot of a namespace. It has the read transaction."""
+    """A database or snapshot, whose read transaction its namespaces use."""
 
     path: Path
 
     @property
     def guard(self) -> AbstractContextManager[Any]:
-        """The lock that is held while a namespace is bound or the transaction is replaced."""
+        """The lock that a thread must hold while it begins or replaces a read transaction."""
 
     def transaction(self) -> ReadTransaction:
-        """Return the current read transaction. Raise if the source has ended."""
+        """Return the current read transaction. Raise an error if the source was closed."""
 
 
 def rebindable(first: Callable[..., Any]) -> tuple[Lookup, Callable[..., None]]:
-    """Return a lookup function, and a function that binds the lookup to a transaction.
+    """Return a lookup function, and a function ``bind`` that replaces what the lookup calls.
 
-    A new binding also affects callers that already have the lookup function. So a lookup reads the
-    last commit, and raises after a close, although no lookup spends time on a check.
+    ``bind(get, handle)`` makes the lookup call ``get(key, None, handle)``. ``bind()`` makes it call
+    ``first`` again. Callers may keep the lookup function, because ``bind`` also affects these
+    callers. So a lookup need not check whether the transaction is still current. Such a check would
+    take time.
     """
     call, handle = first, None
 
@@ -48,7 +50,7 @@ def rebindable(first: Callable[..., Any]) -> tuple[Lookup, Callable[..., None]]:
 
     def bind(other: Callable[..., Any] = first, its: Any = None) -> None:
         nonlocal call, handle
-        if its is not None:  # first: a lookup in between uses the earlier transaction
+        if its is not None:  # before ``call``, so that a lookup of another thread works in between
             handle = its
         call = other
 
@@ -56,7 +58,7 @@ def rebindable(first: Callable[..., Any]) -> tuple[Lookup, Callable[..., None]]:
 
 
 class LMDBNamespace(Namespace):
-    """A named database, read in the transactions of its source."""
+    """A namespace of a database or snapshot, which provides the read transaction."""
 
     def __init__(self, name: str, source: Source) -> None:
         self.name = name
@@ -67,18 +69,18 @@ class LMDBNamespace(Namespace):
 
     @property
     def fast_get(self) -> Lookup:
-        """The binding's own lookup in the newest transaction."""
+        """The lookup function of the library ``lmdb``, which reads in the current transaction."""
         return self._lookup
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the value of ``key``, or None."""
+        """Return the value of ``key``, or None if the key is missing."""
         try:
             return self._lookup(key)
         except Exception:  # noqa: BLE001
             return self._look_up(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the values of ``keys``, in their order."""
+        """Return the values of ``keys`` in the order of ``keys``; None for a missing key."""
         transaction = self._transaction()
         try:
             handle = transaction.handles[self.name]
@@ -89,13 +91,16 @@ class LMDBNamespace(Namespace):
     def scan(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> Scan:
-        """Chunks of the rows with ``lo <= key < hi``, as of this call."""
+        """Return an iterator of chunks of the rows with ``lo <= key < hi``, as of this call."""
         return Scan(self.name, self._transaction(), lo, hi, reverse, self._guard)
 
     def start(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[Chunk | None, Iterator[Chunk] | None]:
-        """Return the first chunk of a scan, and a scan of the rest, or None."""
+        """Return the first chunk of a scan, and an iterator of the remaining chunks.
+
+        The chunk is None if the scan is empty. The iterator is None if no rows remain.
+        """
         if lo is None or hi is None:
             return super().start(lo, hi, reverse=reverse)
         begun = self.starts([(lo, hi)], reverse=reverse)
@@ -104,7 +109,10 @@ class LMDBNamespace(Namespace):
     def starts(
         self, ranges: Sequence[tuple[bytes, bytes]], *, reverse: bool = False
     ) -> list[tuple[Chunk | None, Iterator[Chunk] | None]] | None:
-        """Return the start of each range. None for reverse scans and ranges with an open end."""
+        """Return the result of :meth:`start` for each range ``(lo, hi)``.
+
+        Return None if ``reverse`` is True, if a range begins with the empty key, or on an error.
+        """
         if reverse:
             return None
         begun: list[tuple[Chunk | None, Iterator[Chunk] | None]] = []
@@ -126,17 +134,17 @@ class LMDBNamespace(Namespace):
                         )
                     begun.append(((keys, values) if keys else None, rest))
         except Exception:  # noqa: BLE001
-            return None  # a scan fails too, and translates the error
+            return None  # the caller then begins a scan, which raises the translated error
         return begun
 
     def first(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[bytes, bytes] | None:
-        """Return the first row of a scan, or None if it is empty."""
+        """Return the first row that a scan would yield, or None if there is no row."""
         return self.scan(lo, hi, reverse=reverse).first()
 
     def approximate_count(self) -> int:
-        """Return the exact number of rows."""
+        """Return the number of rows, which is exact in LMDB."""
         transaction = self._transaction()
         with transaction.lock, self._guard:
             rows = transaction.read().stat(transaction.handles[self.name])["entries"]
@@ -147,7 +155,7 @@ class LMDBNamespace(Namespace):
         self._bind()
 
     def end(self, reason: Reason) -> None:
-        """End the namespace; every later use raises ``reason``."""
+        """End the namespace. Every later use raises the error that ``reason`` returns."""
         self._ended = reason
         self._bind()
 
@@ -157,7 +165,7 @@ class LMDBNamespace(Namespace):
         return self._source.transaction()
 
     def _look_up_first(self, key: bytes, *_: object) -> bytes | None:
-        """Bind the lookup to the current transaction, and look ``key`` up."""
+        """Return the value of ``key``, and bind later lookups to the current transaction."""
         with self._source.guard:
             transaction = self._transaction()
             get, handle = transaction.read().get, transaction.handles[self.name]
@@ -165,7 +173,10 @@ class LMDBNamespace(Namespace):
         return get(key, None, handle)
 
     def _look_up(self, key: bytes) -> bytes | None:
-        """Look ``key`` up in the slow way, after the fast lookup has raised an error."""
+        """Return the value of ``key`` after the fast lookup has raised an error.
+
+        This lookup also works for the empty key, and raises errors with clear messages.
+        """
         DATABASES.notice_fork()
         if type(key) is not bytes:
             raise TypeError(f"a key must be bytes, not {type(key).__name__}")

@@ -1,4 +1,4 @@
-"""Open LMDB's own environments, in the available address space."""
+"""Open environments of the Python library ``lmdb``. Their maps fit in the address space."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SMALLEST_MAP_BYTES = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """The mode of an environment: for writing or not, with synced commits or not."""
+    """The mode of an open environment. If ``synced`` is True, each commit is synced to the disk."""
 
     writable: bool
     synced: bool = False
@@ -26,9 +26,9 @@ class Mode:
 def open_native(
     path: Path, options: LMDBOptions, form: LMDBFormat, mode: Mode, *, lock: bool = True
 ) -> lmdb.Environment:
-    """Open an environment of the binding. Its map is smaller if there is little address space.
+    """Open an environment. If there is little address space, its map is smaller than the option.
 
-    The mode ``writemap`` is never used, because with it a full disk kills the process.
+    LMDB's mode ``writemap`` is not used, because in this mode a full disk kills the process.
     """
     size = -(-options.map_size_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
     while True:
@@ -52,12 +52,18 @@ def open_native(
 
 
 def database_names(transaction: lmdb.Transaction[bytes]) -> set[str]:
-    """Return the names of the databases in a transaction, without LMDB 1.0's final zero byte."""
+    """Return the names of the databases that a transaction shows.
+
+    LMDB 1.0 stores a name with a zero byte at its end, which the result does not contain.
+    """
     return {name.rstrip(b"\0").decode() for name in transaction.cursor().iternext(values=False)}
 
 
 def added_bytes(size: int) -> int:
-    """Return by how many bytes a map can grow: by its size, by a quarter of its size, or by 0."""
+    """Return the number of bytes by which a map of ``size`` bytes can grow.
+
+    The result is ``size``, or a quarter of ``size`` if there is less address space, or 0.
+    """
     for more in (size, size // 4):
         more = max(more, _SMALLEST_MAP_BYTES) // mmap.PAGESIZE * mmap.PAGESIZE
         if _can_be_reserved(more):
@@ -66,7 +72,7 @@ def added_bytes(size: int) -> int:
 
 
 def _can_be_reserved(size: int) -> bool:
-    """Return True if the process has this much address space left."""
+    """Return True if the process has ``size`` bytes of address space left."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     try:
         mmap.mmap(-1, size, flags=flags, prot=mmap.PROT_READ).close()

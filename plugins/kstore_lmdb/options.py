@@ -1,4 +1,4 @@
-"""The options of the engine, and the two on-disk formats of LMDB."""
+"""The options of the LMDB engine, and the two formats of LMDB files."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ __all__ = ["FORMATS", "LMDBFormat", "LMDBOptions"]
 
 @dataclass(frozen=True, slots=True)
 class LMDBFormat:
-    """An on-disk format of LMDB. Each library of LMDB reads only one format.
+    """A format of LMDB files. Each version of the LMDB library reads only one format.
 
     Attributes
     ----------
     name : str
-        The release line of LMDB that writes it.
+        The version of LMDB that writes the format, such as ``"0.9"``.
     library : int
-        The number of the release line in the binding (``lib_version``).
+        The argument ``lib_version`` of ``lmdb.Environment`` that selects this version of LMDB.
     data_version : int
-        The number in the file's meta pages.
+        The number of the format in the meta pages of a file.
     max_key_bytes : int
+        The size of the longest key that the format allows, in bytes.
     """
 
     name: str
@@ -46,20 +47,21 @@ _BOUNDS = {
 
 @dataclass(frozen=True)
 class LMDBOptions(EngineOptions):
-    """Options of one LMDB environment.
+    """The options of LMDB environments.
 
     Attributes
     ----------
     map_size_bytes : int
-        The address space that is reserved for the file at open. It uses neither memory nor disk,
-        and is doubled when the file has filled it.
+        The address space that an open reserves for the file. This space uses neither memory nor
+        disk. kstore enlarges it when the file has filled it.
     format_version : str
-        ``"0.9"`` (keys of at most 511 bytes) or ``"1.0"`` (1978).
+        The format of new environments: ``"0.9"`` for keys of at most 511 bytes, or ``"1.0"`` for
+        keys of at most 1978 bytes.
     max_namespaces : int
-        The greatest number of namespaces of a store.
+        The greatest number of namespaces that a store can have.
     max_readers : int
-        The greatest number of read transactions (scans, snapshots, read-only handles) of all
-        processes.
+        The greatest number of read transactions that all processes together can have open. Scans,
+        snapshots and read-only handles use read transactions.
     """
 
     map_size_bytes: int = 1 << 40 if sys.maxsize > 1 << 32 else 1 << 30
@@ -77,10 +79,10 @@ class LMDBOptions(EngineOptions):
             given = getattr(self, name)
             if not least <= given <= most:
                 raise SpecError(
-                    f"option {name!r} must be at least {least}, at most {most}, not {given}"
+                    f"option {name!r} must be at least {least} and at most {most}, not {given}"
                 )
 
     @property
     def format(self) -> LMDBFormat:
-        """The on-disk format that ``format_version`` names."""
+        """The :class:`LMDBFormat` with the name ``format_version``."""
         return FORMATS[self.format_version]

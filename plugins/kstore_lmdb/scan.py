@@ -1,4 +1,4 @@
-"""Scans. A scan returns chunks of rows in key order, as of one read transaction."""
+"""Scans. A scan yields chunks of rows in key order, as one read transaction shows them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from weakref import ref
 
 from kstore_core.engine import Chunk
+from kstore_core.engine.handles import ChunkScan
 from kstore_core.engine.ordered import take
 from kstore_lmdb.errors import Reason, translating
 from kstore_lmdb.transaction import ReadTransaction
@@ -18,16 +19,25 @@ LARGEST_CHUNK = 256
 _GROWTH = 4
 
 
-class Scan:
-    """An iterator of chunks over ``lo <= key < hi``.
+class Scan(ChunkScan):
+    """An iterator of chunks of the rows with ``lo <= key < hi``.
 
-    After its transaction has moved, a cursor cannot be used. Then the scan makes a new cursor,
-    which continues after the last row. For this, each chunk advances one bound of the scan.
+    When a read transaction is restarted, its cursors become unusable. The scan then creates a new
+    cursor, which continues after the last row that the scan has yielded. Therefore each chunk moves
+    ``lo``, or in a reverse scan ``hi``, to the remaining rows.
 
     Parameters
     ----------
+    name : str
+        The name of the namespace.
+    transaction : ReadTransaction
+        The read transaction in which the rows are read.
+    lo, hi : bytes or None
+        The range of keys, from ``lo`` (inclusive) to ``hi`` (exclusive); no limit if None.
+    reverse : bool
+        If True, yield the rows in descending order.
     guard : translating
-        Translates native errors.
+        The context manager that translates native errors.
     """
 
     __slots__ = (
@@ -42,7 +52,6 @@ class Scan:
         "_reason",
         "_reverse",
         "_rows",
-        "_size",
         "_transaction",
     )
 
@@ -70,9 +79,6 @@ class Scan:
         if self._reading:
             transaction.scans[id(self)] = ref(self)
 
-    def __iter__(self) -> Scan:
-        return self
-
     def __next__(self) -> Chunk:
         transaction = self._transaction
         with transaction.lock:
@@ -90,14 +96,6 @@ class Scan:
             raise StopIteration
         return keys, values
 
-    def first(self) -> tuple[bytes, bytes] | None:
-        """Return the first row, or None. End the scan."""
-        self._size = 1
-        for keys, values in self:
-            self.close()
-            return keys[0], values[0]
-        return None
-
     def close(self) -> None:
         """End the scan and free its cursor. A second close does nothing."""
         with self._transaction.lock:
@@ -105,13 +103,16 @@ class Scan:
             self._stop()
 
     def end(self, reason: Reason) -> None:
-        """End the scan. Later uses raise ``reason``, unless it is finished. Needs the lock."""
+        """End the scan, unless it is finished. Later uses raise the error that ``reason`` returns.
+
+        The caller must hold the lock of the transaction.
+        """
         if self._reading:
             self._reason = reason
             self._stop()
 
     def _take(self) -> Chunk:
-        """Return the next rows. The last rows end the scan."""
+        """Return the next chunk. Stop the scan if no rows remain."""
         if self._generation != self._transaction.generation:
             self._position()
         assert self._rows is not None
@@ -142,7 +143,7 @@ class Scan:
         return keys, values
 
     def _position(self) -> None:
-        """Move a new cursor to the first of the remaining rows."""
+        """Create a cursor at the first remaining row."""
         transaction = self._transaction
         cursor = transaction.read().cursor(transaction.handles[self._name])
         if self._reverse:

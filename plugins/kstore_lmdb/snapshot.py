@@ -1,4 +1,4 @@
-"""Snapshots: one read transaction for all namespaces of a database."""
+"""Snapshots. A snapshot reads all namespaces of a database in one read transaction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from weakref import WeakSet
 
 from kstore_core.engine import Snapshot
-from kstore_lmdb.errors import Reason, closed
+from kstore_lmdb.errors import Reason, translating
 from kstore_lmdb.forks import DATABASES
 from kstore_lmdb.namespace import LMDBNamespace, Source
 from kstore_lmdb.scan import Scan
@@ -18,7 +18,7 @@ __all__ = ["LMDBSnapshot"]
 
 
 class SnapshotNamespace(LMDBNamespace):
-    """A namespace of a snapshot, whose scans end with the snapshot."""
+    """A namespace of a snapshot. Its scans end when the snapshot is closed."""
 
     def __init__(self, name: str, source: Source) -> None:
         super().__init__(name, source)
@@ -27,20 +27,23 @@ class SnapshotNamespace(LMDBNamespace):
     def scan(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> Scan:
-        """Chunks of the rows with ``lo <= key < hi``, as of the snapshot."""
+        """Return an iterator of chunks of the rows with ``lo <= key < hi``, as of the snapshot."""
         scan = super().scan(lo, hi, reverse=reverse)
         self._scans.add(scan)
         return scan
 
     def end(self, reason: Reason) -> None:
-        """End all scans; every later use raises ``reason``. The caller holds the lock."""
+        """End the namespace and its scans. Every later use raises the error of ``reason``.
+
+        The caller must hold the lock of the transaction.
+        """
         super().end(reason)
         for scan in self._scans:
             scan.end(reason)
 
 
 class LMDBSnapshot(Snapshot):
-    """The namespaces of a database at one time."""
+    """A snapshot of all namespaces of a database."""
 
     def __init__(
         self, path: Path, guard: AbstractContextManager[Any], transaction: ReadTransaction
@@ -51,14 +54,14 @@ class LMDBSnapshot(Snapshot):
         self._namespaces: dict[str, SnapshotNamespace] = {}
 
     def transaction(self) -> ReadTransaction:
-        """Return the read transaction; raises once the snapshot is closed."""
+        """Return the read transaction. Raise StoreClosedError if the snapshot was closed."""
         if self._transaction is None:
-            reason = closed(self.path)
+            reason = translating.closed(self.path)
             raise reason()
         return self._transaction
 
     def namespace(self, name: str) -> SnapshotNamespace:
-        """Return the namespace in the snapshot; raises KeyError if there was none."""
+        """Return the namespace with this name. Raise KeyError if the snapshot lacks it."""
         DATABASES.notice_fork()
         transaction = self.transaction()
         transaction.read()
@@ -67,10 +70,10 @@ class LMDBSnapshot(Snapshot):
         return self._namespaces.setdefault(name, SnapshotNamespace(name, self))
 
     def close(self) -> None:
-        """Release the transaction. A second close does nothing."""
+        """Release the snapshot. A second close does nothing."""
         transaction, self._transaction = self._transaction, None
         if transaction is not None:
             with transaction.lock:
                 for namespace in self._namespaces.values():
-                    namespace.end(closed(self.path))
+                    namespace.end(translating.closed(self.path))
             self._namespaces = {}

@@ -1,8 +1,8 @@
-"""Read transactions of an environment, for lookups and scans of any thread.
+"""Read transactions of an LMDB environment, which any thread may use for lookups and scans.
 
-LMDB cannot reuse the pages of an open transaction, so a transaction without users ends at once. It
-never ends while another thread may use it: its last reference ends it, or the environment, which
-waits for those threads.
+LMDB cannot reuse the pages that an open read transaction may read. So a transaction must end when
+nobody uses it any more. It ends when its last reference is removed. The environment can end it too,
+but waits until no thread uses it.
 """
 
 from __future__ import annotations
@@ -20,35 +20,43 @@ from kstore_lmdb.errors import Reason
 __all__ = ["EMPTY", "ReadTransaction"]
 
 EMPTY = ".empty"
-"""The database of the rows with an empty key, by namespace: LMDB does not allow empty keys."""
+"""The named database for rows with the empty key, which LMDB does not allow.
+
+It has one row for each namespace that has such a row. Its key is the name of the namespace.
+"""
 
 _NO_KEY = b"\0"
 
 
 class OpenScan(Protocol):
-    """A scan that ends with its transaction."""
+    """A scan that ends when its transaction ends."""
 
     def end(self, reason: Reason) -> None:
-        """Raise ``reason`` from now on. The caller holds the lock."""
+        """End the scan, so that later uses raise the error that ``reason`` returns.
+
+        The caller must hold the lock of the transaction.
+        """
 
 
 class ReadTransaction:
-    """A read transaction that survives the end of LMDB's own, for example when the map grows.
+    """A read transaction that continues when LMDB ends its own transaction.
 
-    The newest one begins again before anything else is written. An older one moves to a copy of its
-    data.
+    LMDB ends all transactions when the map grows or the environment is reopened. A read transaction
+    of the last commit then begins again before the next write. An older read transaction continues
+    in a temporary copy of its data.
 
     Attributes
     ----------
     lock : RLock
-        Held while a cursor is used, and while the transaction moves.
+        The lock that a thread must hold while it uses a cursor or restarts the transaction.
     generation : int
-        The number of moves; cursors of earlier generations cannot be used.
-    native : lmdb.Transaction[bytes]
+        A number that grows at each restart. Cursors from before a restart cannot be used.
+    native : lmdb.Transaction[bytes] or None
+        The transaction of LMDB; None after the end.
     handles : dict
-        The handles of its databases, by name.
+        The handles of the named databases that the transaction can read, by name.
     scans : dict
-        The unfinished scans, by identity.
+        Weak references to the unfinished scans, by the ``id`` of the scan.
     """
 
     def __init__(self, native: lmdb.Environment, handles: Mapping[str, Any]) -> None:
@@ -61,29 +69,33 @@ class ReadTransaction:
         self.begin(native, handles)
 
     def begin(self, native: lmdb.Environment, handles: Mapping[str, Any]) -> None:
-        """Begin with the last commit."""
+        """Begin a transaction of LMDB that shows the last commit in ``native``."""
         reading = native.begin()
         for handle in handles.values():
-            # Loads the database's root: threads must only read the transaction later.
+            # This lookup loads the root page of the database. Later lookups of several threads then
+            # only read the transaction, and never change it.
             reading.get(_NO_KEY, None, handle)
         self.handles = dict(handles)
         self.native: lmdb.Transaction[bytes] | None = reading
         self.generation += 1
 
     def read(self) -> lmdb.Transaction[bytes]:
-        """LMDB's transaction; raises once this one has ended."""
+        """Return the transaction of LMDB. Raise an error if this read transaction has ended."""
         if self.native is None:
             assert self.ended is not None
             raise self.ended()
         return self.native
 
     def empty_row(self, name: str) -> bytes | None:
-        """Return the value of the empty key in a namespace; the caller holds the lock."""
+        """Return the value of the empty key in the namespace ``name``, or None.
+
+        The caller must hold the lock.
+        """
         handle = self.handles.get(EMPTY)
         return None if handle is None else self.read().get(name.encode(), None, handle)
 
     def copy_aside(self, native: lmdb.Environment) -> None:
-        """Move to a copy of the environment as of this transaction, in a temporary directory."""
+        """Copy the data of this transaction to a temporary directory, and continue in the copy."""
         scratch = Scratch()
         place = str(scratch.path)
         try:
@@ -101,7 +113,7 @@ class ReadTransaction:
         self.begin(self.copy, handles)
 
     def end(self, reason: Reason) -> None:
-        """Release the pages; every later use raises ``reason``."""
+        """End the transaction and its scans. Later uses raise the error that ``reason`` returns."""
         with self.lock:
             self.ended = reason
             for scan in list(self.scans.values()):
@@ -113,8 +125,8 @@ class ReadTransaction:
                 self._discard()
 
     def abandon(self, reason: Reason) -> None:
-        """In a forked child: end without changing anything of the parent's."""
-        self.lock = RLock()  # its holder is not in this process
+        """End the transaction in a forked process, without an effect on the parent process."""
+        self.lock = RLock()  # the parent process may hold the old lock
         if self._discard is not None:
             self._discard.detach()
             self._discard = None

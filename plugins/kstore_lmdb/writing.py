@@ -1,4 +1,4 @@
-"""Apply batches, their deletes and puts, in one write transaction."""
+"""Write batches of rows in a write transaction of LMDB."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["apply", "ascending"]
 
 _LOAD_ROWS = 10_000
 _PIECE_ROWS = 512
-"""The number of rows that are checked and put at a time: they stay in the processor's cache."""
+"""The number of rows that are checked and written together. They fit in the cache of the CPU."""
 
 _BYTES = {bytes}
 _NONE = {type(None)}
@@ -29,18 +29,23 @@ def apply(
     max_key_bytes: int,
     batch: Mapping[str, Rows],
 ) -> None:
-    """Write a batch; after an error the caller aborts the transaction.
+    """Write a batch in a transaction. After an error, the caller must abort the transaction.
 
     Raises
     ------
     TypeError, ValueError
-        A key or value is not bytes, or the lists differ in length.
+        A key or value is not bytes, the lists differ in length, or the keys are not strictly
+        ascending.
     KeyTooLongError
+        A key has more than ``max_key_bytes`` bytes.
     """
     for name, rows in batch.items():
         keys, values = rows.keys, rows.values
         if len(keys) != len(values):
-            raise ValueError(f"{len(keys)} keys and {len(values)} values for {name!r}")
+            raise ValueError(
+                f"the batch has {len(keys)} keys but {len(values)} values for the namespace "
+                f"{name!r}"
+            )
         empty = EmptyRow(transaction, handles[EMPTY], name)
         for lo, hi in rows.deleted_ranges:
             _check_kinds(name, {type(lo)} | {type(hi)} - _NONE)
@@ -63,15 +68,18 @@ def apply(
                 continue
             if cursor is None:
                 cursor = transaction.cursor(handles[name])
-                # Rows after the last key are appended, which neither searches nor splits.
+                # If all keys follow the last key, append the rows. LMDB then neither searches
+                # nor splits pages.
                 append = not cursor.last() or cursor.key() < some[0]
             consumed, added = cursor.putmulti(zip(some, theirs, strict=True), append=append)
             if consumed != added:
-                raise ValueError(f"the keys for {name!r} are not sorted, or repeat")
+                raise ValueError(
+                    f"the keys for the namespace {name!r} must be strictly ascending, but are not"
+                )
 
 
 class EmptyRow:
-    """The row of the empty key of one namespace."""
+    """The row of a namespace whose key is empty."""
 
     def __init__(self, transaction: lmdb.Transaction[bytes], handle: Any, name: str) -> None:
         self._transaction = transaction
@@ -79,7 +87,7 @@ class EmptyRow:
         self._name = name.encode()
 
     def write(self, value: bytes | None) -> None:
-        """Set the row, or delete it if `value` is None."""
+        """Set the value of the row, or delete the row if ``value`` is None."""
         if value is None:
             self._transaction.delete(self._name, b"", self._handle)
         else:
@@ -89,22 +97,23 @@ class EmptyRow:
 def _check_kinds(name: str, kinds: set[type]) -> None:
     if kinds - _BYTES:
         found = ", ".join(sorted(kind.__name__ for kind in kinds - _BYTES))
-        raise TypeError(f"rows of {name!r} must be bytes, not {found}")
+        raise TypeError(f"rows of the namespace {name!r} must be bytes, not {found}")
 
 
 def _check_lengths(name: str, longest: int, max_key_bytes: int) -> None:
     if longest > max_key_bytes:
         raise KeyTooLongError(
-            f"a key of {longest} bytes for {name!r}: this environment allows at most "
-            f"{max_key_bytes} bytes; nothing of the batch was written. Use shorter keys, the "
-            "option format_version='1.0' (1978 bytes) for a new store, or another engine"
+            f"a key for the namespace {name!r} has {longest} bytes, but this LMDB environment "
+            f"allows at most {max_key_bytes} bytes. Nothing of the batch was written. Use shorter "
+            "keys, another engine, or a new store with the option format_version='1.0', which "
+            "allows 1978 bytes"
         )
 
 
 def _delete(
     transaction: lmdb.Transaction[bytes], handle: Any, keys: list[bytes], values: list[Any]
 ) -> tuple[list[bytes], list[Any]]:
-    """Delete the keys whose value is None; returns the other rows."""
+    """Delete the keys whose value is None. Return the keys and values of the other rows."""
     delete = transaction.delete
     others = []
     for row in zip(keys, values, strict=True):
@@ -129,26 +138,26 @@ def _delete_range(
 
 
 def ascending(chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> Iterator[Rows]:
-    """Yield the rows of a bulk load, checked for their order, in pieces of one transaction each.
+    """Check the rows of a bulk load, and yield them in pieces for one transaction each.
 
     Raises
     ------
     TypeError
         A value is None.
     ValueError
-        Keys are not strictly ascending, or keys and values differ in number.
+        The keys are not strictly ascending, or a chunk has more or fewer values than keys.
     """
     last: bytes | None = None
     piece = Rows()
     for keys, values in chunks:
         if len(keys) != len(values):
-            raise ValueError(f"a chunk of {len(keys)} keys has {len(values)} values")
+            raise ValueError(f"a chunk has {len(keys)} keys but {len(values)} values")
         if None in values:
-            raise TypeError("the values of a bulk load are bytes, not None")
+            raise TypeError("the values of a bulk load must be bytes, not None")
         if not keys:
             continue
         if (last is not None and keys[0] <= last) or not all(map(lt, keys, islice(keys, 1, None))):
-            raise ValueError("the keys of a bulk load must be strictly ascending")
+            raise ValueError("the keys of a bulk load must be strictly ascending, but are not")
         last = keys[-1]
         for start in range(0, len(keys), _LOAD_ROWS):
             piece.keys += keys[start : start + _LOAD_ROWS]

@@ -1,4 +1,4 @@
-"""The memory engine of kstore. Its rows exist as long as the engine object."""
+"""The memory engine of kstore, whose rows exist as long as the engine object."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ __all__ = ["MemoryEngine", "kstore_register_engines"]
 
 @hookimpl
 def kstore_register_engines(registrar: EngineRegistrar) -> None:
-    """Add :class:`MemoryEngine`."""
+    """Register :class:`MemoryEngine`."""
     registrar.add(MemoryEngine)

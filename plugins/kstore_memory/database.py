@@ -1,4 +1,4 @@
-"""A database of the memory engine, with ordered rows for each namespace."""
+"""The databases of the memory engine. Each namespace has its rows in an ordered map."""
 
 from __future__ import annotations
 
@@ -17,10 +17,17 @@ __all__ = ["MemoryDatabase", "StoredRows"]
 
 
 class StoredRows:
-    """The rows of a store, which survive a close, and a weak reference to its writer.
+    """The rows of a store, which remain when its database is closed.
 
-    The lock is held while a batch is written and while a view is created. So a view contains only
-    whole batches. Lookups take no lock.
+    Attributes
+    ----------
+    namespaces : dict of str to OrderedRows
+        The rows of each namespace.
+    holder : callable
+        A function that returns the database that is open for writing, or None.
+    lock : RLock
+        The lock that a thread must hold while it writes a batch or creates a view. So a view
+        contains either all changes of a batch or none. Lookups acquire no lock.
     """
 
     def __init__(self) -> None:
@@ -30,7 +37,7 @@ class StoredRows:
 
 
 class Life:
-    """The lifetime of a database or snapshot. It ends at the close, and in a forked process."""
+    """The lifetime of a database or snapshot, which ends at a close and in a forked process."""
 
     def __init__(self, path: Path) -> None:
         self.over = False
@@ -40,9 +47,9 @@ class Life:
     def check(self) -> None:
         if os.getpid() != self._pid:
             raise ForkedHandleError(
-                f"{self._path} was opened by process {self._pid} and is used in {os.getpid()}, a "
-                "fork of it, whose changes no other process would see; open a state directory in "
-                "the process that uses it"
+                f"{self._path} was opened by the process {self._pid}, and its fork {os.getpid()} "
+                "cannot use it, because no other process would see the changes. Open the state "
+                "directory in the process that uses it"
             )
         if self.over:
             raise StoreClosedError(
@@ -51,7 +58,7 @@ class Life:
             )
 
     def chunks(self, scan: OrderedScan) -> Iterator[Chunk]:
-        """Iterate over the chunks of a scan. Raise if this lifetime has ended."""
+        """Yield the chunks of a scan. Raise an error if the lifetime has ended."""
         while True:
             self.check()
             chunk = scan.next_chunk()
@@ -61,7 +68,7 @@ class Life:
 
 
 class MemoryNamespace(Namespace):
-    """A live namespace. Its ``get`` is the method of the dict."""
+    """A namespace of an open database."""
 
     def __init__(self, name: str, rows: OrderedRows, life: Life, lock: threading.RLock) -> None:
         self.name = name
@@ -115,7 +122,7 @@ class MemoryNamespace(Namespace):
 
 
 class MemoryView(Namespace):
-    """A namespace in a snapshot."""
+    """A namespace as of a snapshot."""
 
     def __init__(self, name: str, view: OrderedView, life: Life) -> None:
         self.name = name
@@ -141,11 +148,11 @@ class MemoryView(Namespace):
 
 
 class MemorySnapshot(Snapshot):
-    """A snapshot of a memory database."""
+    """A snapshot of all namespaces of a memory database."""
 
     def __init__(self, stored: StoredRows, path: Path) -> None:
         with stored.lock:
-            # A list first, atomically: namespaces are made and dropped without the lock.
+            # Copy the items first, because other threads add and drop namespaces without the lock.
             self._views = {name: rows.view() for name, rows in list(stored.namespaces.items())}
         self._life = Life(path)
 
@@ -159,7 +166,10 @@ class MemorySnapshot(Snapshot):
 
 
 class MemoryDatabase(Database):
-    """The namespaces of one store. A write checks the whole batch before it changes a row."""
+    """An open database of the memory engine.
+
+    A write checks the whole batch before it changes a row, so it writes all rows or none.
+    """
 
     def __init__(
         self, path: Path, stored: StoredRows, siblings: dict[Path, StoredRows], *, read_only: bool
@@ -206,7 +216,9 @@ class MemoryDatabase(Database):
             if name not in self._stored.namespaces:
                 raise KeyError(name)
             if len(rows.keys) != len(rows.values):
-                raise ValueError(f"{len(rows.keys)} keys and {len(rows.values)} values")
+                raise ValueError(
+                    f"the batch has {len(rows.keys)} keys but {len(rows.values)} values"
+                )
             _check_bytes(self.path, rows.keys)
             _check_bytes(self.path, (value for value in rows.values if value is not None))
             for lo, hi in rows.deleted_ranges:
@@ -228,7 +240,9 @@ class MemoryDatabase(Database):
             _check_bytes(self.path, values)
             for key, value in zip(keys, values, strict=True):
                 if last is not None and key <= last:
-                    raise ValueError(f"keys must be strictly ascending, not {key!r} after {last!r}")
+                    raise ValueError(
+                        f"keys must be strictly ascending, but {key!r} follows {last!r}"
+                    )
                 target.put(key, value)
                 last = key
                 count += 1
@@ -241,11 +255,11 @@ class MemoryDatabase(Database):
         return snapshot
 
     def checkpoint(self, target: Path) -> None:
-        """Copy to another path of the same engine object."""
+        """Copy the database to the path ``target`` of the same engine object, in memory."""
         self._life.check()
         target = Path(target).absolute()
         if target in self._siblings:
-            raise FileExistsError(f"{target} already has a store")
+            raise FileExistsError(f"{target} already contains a store")
         copy = StoredRows()
         with self._stored.lock:
             for name, rows in list(self._stored.namespaces.items()):
@@ -255,7 +269,7 @@ class MemoryDatabase(Database):
         self._siblings[target] = copy
 
     def sync(self) -> None:
-        """Do nothing: rows in memory never survive this process."""
+        """Do nothing, because rows in memory cannot survive the process."""
         self._life.check()
 
     def close(self) -> None:
@@ -269,7 +283,8 @@ class MemoryDatabase(Database):
         self._life.check()
         if self._read_only:
             raise UnsupportedError(
-                f"{self.path} was opened read-only; open it without read_only=True"
+                f"cannot write to {self.path}, because it was opened read-only; open the state "
+                "directory without read_only=True"
             )
 
 

@@ -1,4 +1,4 @@
-"""The memory engine. Its databases exist as long as the engine object."""
+"""The memory engine, whose databases exist as long as the engine object."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ __all__ = ["MemoryEngine"]
 class MemoryEngine(Engine):
     """The engine that stores rows in memory, with the semantics of the persistent engines.
 
-    The engine object owns the databases. To find the committed rows again, pass the same object to
-    ``open_state``. ``open_state(engine="memory")`` makes a new object each time.
+    The engine object contains the databases. To open a store again with its rows, pass the same
+    engine object to ``open_state``. Each call of ``open_state(engine="memory")`` creates a new
+    engine object without rows.
     """
 
     name: ClassVar[str] = "memory"
@@ -37,12 +38,15 @@ class MemoryEngine(Engine):
         path = _home(root) / store
         if path not in self._stored:
             if read_only:
-                raise FileNotFoundError(f"no store {store!r} of {root} in this {self.name} engine")
+                raise FileNotFoundError(
+                    f"this {self.name} engine has no store {store!r} for the state directory {root}"
+                )
             self._stored[path] = StoredRows()
         stored = self._stored[path]
         if not read_only and stored.holder() is not None:
             raise EngineLockedError(
-                f"the store {store!r} of {root} is open for writing; close it first",
+                f"the store {store!r} of {root} is already open for writing; close the store, or "
+                "open it with read_only=True",
                 pid=os.getpid(),
             )
         return MemoryDatabase(path, stored, self._stored, read_only=read_only)

@@ -1,4 +1,4 @@
-"""RocksDB as a storage engine of kstore, in the directory layout of Kafka Streams."""
+"""The RocksDB engine of kstore, which uses the directory layout of Kafka Streams."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ __all__ = ["RocksDBEngine", "RocksDBOptions", "kstore_register_engines"]
 
 @hookimpl
 def kstore_register_engines(registrar: EngineRegistrar) -> None:
-    """Add :class:`RocksDBEngine`."""
+    """Register :class:`RocksDBEngine`."""
     registrar.add(RocksDBEngine)

@@ -1,7 +1,8 @@
-"""An open database, with its namespaces, atomic batches, snapshots and checkpoints."""
+"""An open RocksDB database, which has namespaces, atomic batches, snapshots and checkpoints."""
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 import warnings
@@ -11,24 +12,15 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from rocksdict import Checkpoint, DbClosedError, IngestExternalFileOptions, Rdict
+from rocksdict import Checkpoint, DbClosedError, IngestExternalFileOptions, Rdict, WriteBatch
 
-from kstore_core.engine import Database, Durability, Rows
-from kstore_core.engine.handles import check_droppable, leak
+from kstore_core.engine import Durability, Rows
+from kstore_core.engine.handles import HandleDatabase, check_droppable, leak
 from kstore_core.engine.paths import check_target
-from kstore_core.errors import UnsupportedError
 from kstore_core.system.interrupts import interruptible, uninterrupted
 from kstore_rocksdb import loading
 from kstore_rocksdb.batch import native_batch
-from kstore_rocksdb.errors import (
-    Reason,
-    closed,
-    dropped,
-    exists_already,
-    forked,
-    reraise,
-    translating,
-)
+from kstore_rocksdb.errors import Reason, exists_already, forked, reraise, translating
 from kstore_rocksdb.files.readonly import copy_scratch
 from kstore_rocksdb.forks import DATABASES
 from kstore_rocksdb.namespace import FamilyNamespace
@@ -39,27 +31,39 @@ from kstore_rocksdb.stalls import Stalls, is_stall
 __all__ = ["RocksDBDatabase"]
 
 _BUSY_WAIT_S = 0.001
+_UNLOGGED = write_options("changelog")
+_FREE_FOR_FLUSH = 4
+"""The free space on the disk that a flush for a scan needs, in units of all write buffers."""
 
 
-class RocksDBDatabase(Database):
-    """The database in one RocksDB directory, or in a scratch copy of the directory to read it.
+class RocksDBDatabase(HandleDatabase):
+    """An open RocksDB database. A read-only database reads a temporary copy of its directory.
 
-    A lock is held while rows or the set of namespaces change. A snapshot captures one column family
-    after the other and takes the same lock, so the snapshot is consistent. Lookups and scans take
-    no lock.
+    The database holds a lock while it writes rows, and while it creates or drops a namespace. A
+    snapshot is created one column family after the other. It is consistent, because the database
+    holds the lock meanwhile. Lookups and scans acquire no lock.
 
     Parameters
     ----------
     path : Path
-        The database's directory.
+        The directory of the database.
     root : Rdict
-        The handle of the binding. This object closes the handle.
-    scratch : Path or None
-        For a read-only database, the directory that RocksDB has open.
-    on_close
-        A function to call after the files are closed. It is not called in a forked child.
+        The handle of the library ``rocksdict``, which :meth:`close` closes.
+    families : iterable of str
+        The names of the column families.
+    options : NativeOptions
+        The options of the database.
+    durability : {"process", "power", "changelog"}
+        The level that determines what a write survives.
+    scratch : Path, optional
+        The temporary directory that RocksDB has open. The database is writable if None.
+    on_close : callable
+        A function without parameters that :meth:`close` calls after it has closed the files. It is
+        not called in a forked process.
     """
 
+    engine = "rocksdb"
+    databases = DATABASES
     _is_closed = True
 
     def __init__(
@@ -75,7 +79,6 @@ class RocksDBDatabase(Database):
     ) -> None:
         self.path = path
         self.read_only = scratch is not None
-        self._ended: Reason | None = None
         self._closing: list[Rdict] | None = None
         self._root = root
         self._options = options
@@ -87,7 +90,7 @@ class RocksDBDatabase(Database):
         self._snapshots: weakref.WeakSet[RocksDBSnapshot | SnapshotNamespace] = weakref.WeakSet()
         self._scratch = scratch
         self._on_close = on_close
-        self._is_closed = False  # from here on the database must be closed
+        self._is_closed = False  # from here on, ``__del__`` warns if nobody has closed the database
         for name in families:
             self._adopt(name)
         DATABASES.add(self)
@@ -106,12 +109,12 @@ class RocksDBDatabase(Database):
                 self.close()
 
     def namespaces(self) -> list[str]:
-        """Return the names of the namespaces."""
+        """Return the names of all namespaces."""
         self._check()
         return list(self._namespaces)
 
     def namespace(self, name: str) -> FamilyNamespace:
-        """Return the namespace of this name. A missing namespace is created if this is writable."""
+        """Return the namespace with this name. A writable database creates a missing namespace."""
         self._check()
         found = self._namespaces.get(name)
         if found is not None:
@@ -127,15 +130,7 @@ class RocksDBDatabase(Database):
             return self._namespaces[name]
 
     def drop_namespace(self, name: str) -> None:
-        """Remove a namespace and its rows. Open scans of it raise StoreClosedError.
-
-        Raises
-        ------
-        UnsupportedError
-            The namespace is ``"default"``, which RocksDB cannot drop, or the database is read-only.
-        KeyError
-            No namespace has this name.
-        """
+        """Remove a namespace and its rows. Open scans of the namespace raise StoreClosedError."""
         self._check(writing=True)
         check_droppable(name)
         with self._lock, uninterrupted():
@@ -144,27 +139,30 @@ class RocksDBDatabase(Database):
             with translating(f"drop namespace {name!r}", self.path):
                 self._root.drop_column_family(name)
             del self._namespaces[name]
-            namespace.end(dropped(self.path, name))
+            namespace.end(translating.dropped(self.path, name))
 
     def write(self, batch: Mapping[str, Rows]) -> None:
-        """Write to several existing namespaces atomically."""
+        """Write a batch of changes to one or more existing namespaces atomically."""
         self._check(writing=True)
         with self._lock, uninterrupted():
             self._check()
             namespaces = [self._namespaces[name] for name in batch]
+            for namespace in namespaces:
+                namespace.changes += 1
             try:
                 with translating("write a batch", self.path):
                     attempt = 0
                     while not self._write_unless_stalled(namespaces, batch.values()):
-                        with interruptible():  # nothing of the batch was written
+                        with interruptible():  # the stalled write has written nothing
                             self._stalls.wait(attempt)
                         attempt += 1
             finally:
                 for namespace in namespaces:
                     namespace.renew()
+                    namespace.changes += 1
 
     def write_large(self, namespace: str, rows: Rows) -> bool:
-        """Write many rows as a table file, because a batch needs a call for each row."""
+        """Write many rows as table files, which is faster than a batch with a call per row."""
         self._check(writing=True)
         if namespace not in self._namespaces:
             raise KeyError(namespace)
@@ -183,7 +181,7 @@ class RocksDBDatabase(Database):
     def load(
         self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
     ) -> int:
-        """Bulk load strictly ascending rows. Many rows are loaded as table files."""
+        """Load rows with strictly ascending keys, and return their number."""
         self._check(writing=True)
         self.namespace(namespace)
         return loading.load(
@@ -205,13 +203,16 @@ class RocksDBDatabase(Database):
             parts: dict[str, SnapshotNamespace] = {}
             for name, family in self._namespaces.items():
                 parts[name] = family.snapshot()
-            taken = RocksDBSnapshot(parts, closed(self.path))
+            taken = RocksDBSnapshot(parts, translating.closed(self.path))
             self._snapshots.update(parts.values())
             self._snapshots.add(taken)
             return taken
 
     def checkpoint(self, target: Path) -> None:
-        """Make a consistent copy in ``target``. Its table files are hard links if possible."""
+        """Write a consistent copy of the database to ``target``.
+
+        If possible, the table files of the copy are hard links.
+        """
         self._check()
         check_target(target)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -231,15 +232,14 @@ class RocksDBDatabase(Database):
             with translating("sync", self.path):
                 if self._durability == "changelog":
                     self._flush()
-                    for namespace in (
-                        self._namespaces.values()
-                    ):  # the rows that idle iterators pin are on disk now
+                    # Idle iterators would keep the flushed rows in memory.
+                    for namespace in self._namespaces.values():
                         namespace.renew()
                 elif not self.read_only:
                     self._root.flush_wal(True)
 
     def close(self) -> None:
-        """Flush, then free iterators, snapshots, families and the database in this order."""
+        """Flush and close the database. A second close does nothing."""
         DATABASES.notice_fork()
         failure: Exception | None = None
         with self._lock, uninterrupted():
@@ -248,8 +248,8 @@ class RocksDBDatabase(Database):
             if self._closing is None:
                 families = [namespace.native for namespace in self._flush_order()]
                 self._closing = [*families, self._root]
-            self._end(closed(self.path))
-            while self._closing:  # after an interrupt, the next call continues
+            self._end(translating.closed(self.path))
+            while self._closing:  # after an interrupt, the next close continues
                 try:
                     _close(self._closing[0], flush=not self.read_only and failure is None)
                 except Exception as error:  # noqa: BLE001
@@ -261,21 +261,12 @@ class RocksDBDatabase(Database):
             reraise(failure, "close", self.path)
 
     def abandon(self) -> None:
-        """End all handles in a forked child, without freeing native objects."""
+        """Make the database unusable in a forked process, without freeing a native object."""
         if self._ended is None:
-            self._lock = threading.RLock()  # its holder is not in this process
+            self._lock = threading.RLock()  # the parent process may hold the old lock
             leak(self._root)
             self._is_closed = True
             self._end(forked(self.path), leaked=True)
-
-    def _check(self, *, writing: bool = False) -> None:
-        DATABASES.notice_fork()
-        if self._ended is not None:
-            raise self._ended()
-        if writing and self.read_only:
-            raise UnsupportedError(
-                f"rocksdb database {self.path} was opened read-only; open it without read_only=True"
-            )
 
     def _end(self, reason: Reason, *, leaked: bool = False) -> None:
         self._ended = reason
@@ -286,7 +277,7 @@ class RocksDBDatabase(Database):
         self._namespaces = {}
 
     def _create(self, name: str) -> None:
-        """Create a column family, unless an earlier call that was interrupted has created it."""
+        """Create a column family, unless an earlier, interrupted call has created it."""
         try:
             self._root.create_column_family(name, self._options.family(name))
         except Exception as error:
@@ -296,18 +287,42 @@ class RocksDBDatabase(Database):
     def _adopt(self, name: str) -> None:
         native = self._root.get_column_family(name)
         handle = self._root.get_column_family_handle(name)
-        self._namespaces[name] = FamilyNamespace(name, self.path, native, handle)
+        tables = (self._scratch or self.path) if self._options.maps_tables else None
+        self._namespaces[name] = FamilyNamespace(
+            name, self.path, native, handle, tables, weakref.WeakMethod(self._begin_flush)
+        )
 
     def _flush_order(self) -> list[FamilyNamespace]:
-        """Return the namespaces in the order of flushes, with the offsets last.
+        """Return the namespaces in the order in which they must be flushed: ``offsets`` is last.
 
-        So after a crash between two flushes the offsets are not ahead of the rows.
+        If the process crashes between two flushes, the stored offsets then never count rows that
+        were lost.
         """
         return sorted(self._namespaces.values(), key=lambda namespace: namespace.name == OFFSETS)
 
     def _flush(self) -> None:
         for namespace in self._flush_order():
             namespace.native.flush()
+
+    def _begin_flush(self) -> None:
+        """Begin a flush of all namespaces in the background, unless another thread is writing.
+
+        The ``flush`` of the library ``rocksdict`` would flush only one namespace, and might wait
+        for a compaction.
+        """
+        if self.read_only or not self._lock.acquire(blocking=False):
+            return
+        try:
+            with uninterrupted(), suppress(Exception):  # the next write raises the same error
+                self._check()
+                # A flush that fails may lose rows that no log contains, so a read must not risk it.
+                free = shutil.disk_usage(self.path).free
+                if free < _FREE_FOR_FLUSH * self._options.write_buffers_bytes:
+                    return
+                with self._options.full_buffers():
+                    self._root.write(WriteBatch(raw_mode=True), _UNLOGGED)
+        finally:
+            self._lock.release()
 
     def _write_unless_stalled(
         self, namespaces: Iterable[FamilyNamespace], batch: Iterable[Rows]
@@ -321,9 +336,10 @@ class RocksDBDatabase(Database):
         return True
 
     def _leave_sequence_zero(self) -> None:
-        """If all rows were ingested, write one row again, so that the sequence number is not 0.
+        """Write one row again, so that the sequence number of the database is no longer 0.
 
-        Under a snapshot with the sequence number 0, a compaction loses every row.
+        The number is 0 if all rows are from ingested table files. If a snapshot has the sequence
+        number 0, a compaction loses every row.
         """
         for name, namespace in self._namespaces.items():
             row = namespace.first()
@@ -336,13 +352,18 @@ class RocksDBDatabase(Database):
             self._check()
             options = IngestExternalFileOptions()
             options.set_move_files(True)
-            with translating(f"load {name!r}", self.path):
-                self.namespace(name).native.ingest_external_file(files, options)
-            self.namespace(name).renew()
+            namespace = self.namespace(name)
+            namespace.changes += 1
+            try:
+                with translating(f"load {name!r}", self.path):
+                    namespace.native.ingest_external_file(files, options)
+            finally:
+                namespace.renew()
+                namespace.changes += 1
 
 
 def _close(native: Rdict, *, flush: bool) -> None:
-    """Flush and close one handle. Wait until no other thread uses the handle.
+    """Flush a handle if ``flush`` is True, wait until no thread uses the handle, and close it.
 
     A second close does nothing.
     """

@@ -1,4 +1,4 @@
-"""The engine RocksDB, with its options, capabilities and directories."""
+"""The RocksDB engine."""
 
 from __future__ import annotations
 
@@ -44,18 +44,24 @@ _SEGMENT = re.compile(r"[.:-][0-9]+")
 _OURS = (".kstore-", ".kstore.lock")
 
 _DOOMED = ".kstore-dropped~"
-"""The directory of children that are being deleted. No store has this name. It is outside the
-store's directory, because Kafka Streams opens no store with anything but segments in it."""
+"""The directory that contains segments while they are deleted. No store has this name.
+
+The directory is outside the directories of the stores, because Kafka Streams cannot open a store
+whose directory contains anything except segments.
+"""
 
 _LONGEST = 255 - len(".1700000000000")
-"""The longest name of a store with children: a file system allows 255 bytes per name."""
+"""The length of the longest name of a store with segments.
+
+A file system allows 255 bytes per name, and the name of a segment ends with a time.
+"""
 
 
 class RocksDBEngine(Engine):
-    """The engine whose databases have the same directories as in Kafka Streams.
+    """The engine that stores each database in the directory that Kafka Streams would use.
 
-    These are ``<root>/rocksdb/<store>/`` and ``<root>/<store>/<child>/``. All databases of an
-    engine object share one block cache.
+    The database of a store is in ``<root>/rocksdb/<store>/``, and the database of a segment is in
+    ``<root>/<store>/<child>/``. All databases of an engine object share one block cache.
     """
 
     name: ClassVar[str] = "rocksdb"
@@ -71,14 +77,14 @@ class RocksDBEngine(Engine):
     options: RocksDBOptions
 
     def stores(self, root: Path) -> list[str]:
-        """Return the directories under ``<root>/rocksdb`` that contain a database, sorted."""
+        """Return the sorted names of the stores, which are in ``<root>/rocksdb``."""
         folder = root / _FOLDER
         if not folder.is_dir():
             return []
         return sorted(entry.name for entry in folder.iterdir() if is_database(entry))
 
     def recognises(self, root: Path) -> bool:
-        """Return True if the directory of a store contains a database, or files of one."""
+        """Return True if ``root`` contains a RocksDB database, or files of a damaged one."""
         return any(
             was_database(folder)
             for above in _folders(root)
@@ -89,20 +95,20 @@ class RocksDBEngine(Engine):
     def open(
         self, root: Path, store: str, *, durability: Durability = "process", read_only: bool = False
     ) -> RocksDBDatabase:
-        """Open ``<root>/rocksdb/<store>``."""
+        """Open the database in ``<root>/rocksdb/<store>``, or create the database."""
         path = store_path(root, _FOLDER, store)
         return self.open_directory(path, durability=durability, read_only=read_only)
 
     def file_faults(self, root: Path, store: str, child: str | None = None) -> Iterator[str]:
-        """Return a fault for each file that differs from the manifest, and for a cut manifest."""
+        """Yield a message for each file that differs from the manifest. Check the manifest, too."""
         path = store_path(root, _FOLDER, store) if child is None else _child(root, store, child)
         return iter(file_faults(path) if is_database(path) else ())
 
     def parents(self, root: Path) -> list[str]:
-        """Return the sorted names of the directories in ``<root>`` that have segments or are empty.
+        """Return the sorted names of the stores in ``root`` whose directories contain segments.
 
-        An empty directory is included, because Kafka Streams creates the directory of a store
-        before its first segment.
+        An empty directory counts as a store, because Kafka Streams creates the directory of a store
+        before it creates the first segment.
         """
         if not root.is_dir():
             return []
@@ -116,9 +122,9 @@ class RocksDBEngine(Engine):
             )
 
     def make_parent(self, root: Path, store: str, *, durability: Durability = "process") -> bool:
-        """Make the directory ``<root>/<store>``."""
+        """Create the directory ``<root>/<store>``. Return True if it did not exist."""
         folder = _parent(root, store)
-        with translating("make its directory", folder):
+        with translating("create its directory", folder):
             is_new = not folder.is_dir()
             folder.mkdir(parents=True, exist_ok=True)
             if durability == "power":
@@ -126,7 +132,7 @@ class RocksDBEngine(Engine):
         return is_new
 
     def drop_parent(self, root: Path, store: str) -> bool:
-        """Remove the directory ``<root>/<store>`` if it is empty."""
+        """Remove the directory ``<root>/<store>`` if it is empty. Return True if it was removed."""
         try:
             _parent(root, store).rmdir()
         except OSError:
@@ -134,12 +140,12 @@ class RocksDBEngine(Engine):
         return True
 
     def children(self, root: Path, store: str) -> list[str]:
-        """Return the sorted names of the segments, which are directories in ``<root>/<store>``.
+        """Return the sorted names of the segments, which are the directories in ``<root>/<store>``.
 
         Raises
         ------
         SpecError
-            No store of this name can have children.
+            A store with segments cannot have this name.
         """
         folder = _parent(root, store)
         if not folder.is_dir():
@@ -148,8 +154,8 @@ class RocksDBEngine(Engine):
             return sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
         except PermissionError as error:
             raise EngineError(
-                f"the directory {folder} of the segments of {store!r} may not be read: {error}; "
-                "run this as a user who may read it, or give this user the right"
+                f"the directory {folder} of the segments of {store!r} cannot be read: {error}; "
+                "run this program as a user who may read the directory, or give this user the right"
             ) from error
 
     def open_child(
@@ -161,38 +167,44 @@ class RocksDBEngine(Engine):
         durability: Durability = "process",
         read_only: bool = False,
     ) -> RocksDBDatabase:
-        """Open ``<root>/<store>/<child>``."""
+        """Open the database of a segment in ``<root>/<store>/<child>``, or create the database."""
         path = _child(root, store, child)
         return self.open_directory(path, durability=durability, read_only=read_only)
 
     def drop_child(self, root: Path, store: str, child: str) -> None:
-        """Delete ``<root>/<store>/<child>``; it is moved first, so that no part stays there."""
+        """Delete the segment ``<root>/<store>/<child>``.
+
+        The segment is first moved to another directory. So a crash never leaves a part of the
+        segment in the directory of the store.
+        """
         path = _child(root, store, child)
         if not path.is_dir():
             raise KeyError(child)
         with uninterrupted(), locks.claim(path):
             doomed = root / _DOOMED
-            shutil.rmtree(doomed, ignore_errors=True)  # left by a process that was killed
+            shutil.rmtree(doomed, ignore_errors=True)  # a process that was killed may have left it
             doomed.mkdir(exist_ok=True)
             path.rename(doomed / child)
             shutil.rmtree(doomed)
 
     def rename_child(self, root: Path, store: str, child: str, name: str) -> None:
-        """Rename ``<root>/<store>/<child>``."""
+        """Rename the segment ``<root>/<store>/<child>`` to ``<root>/<store>/<name>``."""
         path, renamed = _child(root, store, child), _child(root, store, name)
         if not path.is_dir():
             raise KeyError(child)
         if renamed.exists():
-            raise FileExistsError(f"{renamed} exists; {path} keeps its name")
+            raise FileExistsError(
+                f"cannot rename {path} to {renamed}, because {renamed} exists already"
+            )
         with uninterrupted(), locks.claim(path):
             path.rename(renamed)
 
     def open_directory(
         self, path: Path, *, durability: Durability = "process", read_only: bool = False
     ) -> RocksDBDatabase:
-        """Open the database in the directory ``path``, which may be a segment.
+        """Open the database in the directory ``path``, or create the database.
 
-        Raises the same errors as :meth:`open`.
+        The exceptions are those of :meth:`open`.
         """
         check_durability(durability)
         opener = open_for_reading if read_only else open_for_writing
@@ -203,11 +215,11 @@ class RocksDBEngine(Engine):
         return Cache(self.options.block_cache_bytes)
 
     def __reduce__(self) -> tuple[type[RocksDBEngine], tuple[RocksDBOptions]]:
-        return type(self), (self.options,)  # a cache belongs to its process
+        return type(self), (self.options,)  # the block cache cannot be pickled
 
 
 def _folders(folder: Path) -> list[Path]:
-    """Return the subdirectories of a directory, or none if it is missing or unreadable."""
+    """Return the subdirectories of a directory. Return [] if the directory cannot be read."""
     try:
         with os.scandir(folder) as entries:
             return [Path(entry) for entry in entries if _is_directory(entry)]
@@ -218,15 +230,16 @@ def _folders(folder: Path) -> list[Path]:
 def _is_directory(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # links in a circle
+    except OSError:  # for example, links in a circle
         return False
 
 
 def _is_parent(root: Path, folder: Path) -> bool:
-    """Return True if a directory has segments or is empty, so it is that of a store with segments.
+    """Return True if ``folder`` may be the directory of a store with segments.
 
-    A directory with the name of a segment is a segment without a database if the creation of the
-    database was interrupted.
+    Such a directory contains a segment or is empty. A directory with the name of a segment counts
+    as a segment even without a database, because the creation of the database may have been
+    interrupted.
     """
     try:
         is_empty = True
@@ -236,8 +249,8 @@ def _is_parent(root: Path, folder: Path) -> bool:
             if is_database(entry) or (of_store and entry.is_dir()):
                 return True
     except PermissionError:
-        return True  # it may be one; `children` raises a clear error for it
-    # Excluded: kstore's own directories, and those named like a store without segments.
+        return True  # `children` raises a clear error for this directory
+    # Exclude the directories of kstore, and those with the name of a store without segments.
     ours = folder.name.startswith(_OURS) or is_database(root / _FOLDER / folder.name)
     return is_empty and not ours
 
@@ -245,14 +258,15 @@ def _is_parent(root: Path, folder: Path) -> bool:
 def _parent(root: Path, store: str) -> Path:
     if store == _FOLDER:
         raise SpecError(
-            f"a store with segments cannot be named {store!r}: {root / store} contains the stores "
-            "without segments. Use another name"
+            f"a store with segments cannot be named {store!r}, because the directory "
+            f"{root / store} "
+            "contains the stores without segments. Use another name"
         )
     if len(store) > _LONGEST:
         raise SpecError(
-            f"the name of a store with segments must have at most {_LONGEST} characters, because "
-            f"the names of its directories add a time; {store!r} has {len(store)}. Use a shorter "
-            "name"
+            f"the name {store!r} has {len(store)} characters, but a store with segments can have "
+            f"at most {_LONGEST}, because kstore adds a time to the name of each segment's "
+            "directory. Use a shorter name"
         )
     return store_path(root, "", store)
 

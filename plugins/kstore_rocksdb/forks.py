@@ -1,8 +1,8 @@
-"""The open databases of this process. They are closed at its exit, but not in a forked child.
+"""The open RocksDB databases of this process, which are closed when the process exits.
 
-A forked child has the handles of RocksDB but not its background threads. There, a flush or a close
-would hang, and writes would be lost silently. So a forked child frees no native object, even if
-Python frees the object that owns it.
+A forked process has the handles of RocksDB, but not its background threads. In a forked process a
+flush or a close would hang, and writes would be lost silently. So a forked process never frees a
+native object of RocksDB.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ _inherited = False
 
 
 def begin() -> None:
-    """Prepare to open a native database.
+    """Check that this process can open a database. Call this before each open.
 
     Raises
     ------
     ForkedHandleError
-        A parent of this forked process has opened a database: RocksDB's threads are missing here.
+        This process was forked after its parent had opened a database, so it does not have the
+        threads of RocksDB.
     """
     global _used
     DATABASES.notice_fork()
     if _inherited:
         raise ForkedHandleError(
-            f"process {os.getpid()} was forked from one that had opened RocksDB, and RocksDB would "
-            "hang here. Start processes with 'spawn' or 'forkserver' "
+            f"process {os.getpid()} was forked from a process that had opened RocksDB, so RocksDB "
+            "would hang in this process. Start processes with 'spawn' or 'forkserver' "
             "(multiprocessing.set_start_method), or fork before the first store is opened"
         )
     _used = True
@@ -42,10 +43,11 @@ def begin() -> None:
 
 @DATABASES.after_fork
 def _inherit() -> None:
-    """Make ``exit`` call ``_exit`` first, so that RocksDB's destructors do not run in a child.
+    """Prevent RocksDB's destructors from running when a forked process exits.
 
-    They join threads that the child does not have, so the child would end by SIGSEGV, even if all
-    databases were closed before the fork.
+    The destructors join threads that the forked process does not have, so the process would end by
+    SIGSEGV. This also happens if all databases were closed before the fork. Therefore ``exit`` is
+    made to call ``_exit`` first.
     """
     global _inherited
     _inherited = _inherited or _used

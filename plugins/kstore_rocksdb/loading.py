@@ -1,4 +1,4 @@
-"""Bulk load. Many rows become table files that are ingested together; few rows are batches."""
+"""Bulk load rows. Many rows are written as table files, and few rows in batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from kstore_rocksdb.errors import translating
 __all__ = ["CompressedWriter", "MakeWriter", "clean_up", "load", "load_files"]
 
 FILES_FROM_ROWS = 30_000
-"""The least number of rows for table files: each costs a sync and a flush."""
+"""The least number of rows that are written as table files.
+
+For fewer rows, batches are faster, because each table file costs a sync and a flush.
+"""
 
 _BATCH_ROWS = 10_000
 _FILE_BYTES = 64 * 1024 * 1024
@@ -36,34 +39,41 @@ def load(
     ingest: Callable[[list[str]], None],
     guard: translating,
 ) -> int:
-    """Load strictly ascending rows. Return their number.
+    """Load rows with strictly ascending keys, and return their number.
 
-    All rows are checked before any row is written, so a key out of order leaves the database
-    unchanged. A load by files is atomic, but a load by batches is not.
+    The function checks all rows before it writes any row. So the database is unchanged if a key is
+    not in order. A load of many rows is atomic, because it uses table files. A load of fewer than
+    30,000 rows uses batches and is not atomic.
 
     Parameters
     ----------
+    chunks : iterable of (sequence of bytes, sequence of bytes)
+        The keys and the values of the rows.
     make : callable
-        ``make(path)`` opens a table file of the column family for writing.
+        A function ``make(path)`` that returns a writer of a new table file.
     directory : Path
-        The parent of a temporary directory for the files. It must be on the database's file system,
-        so that the files can be moved.
-    write, ingest : callable
-        ``write(rows)`` writes a batch. ``ingest(paths)`` ingests table files.
+        The directory in which a temporary directory for the files is created. ``directory`` must be
+        on the file system of the database, so that the files can be moved.
+    write : callable
+        A function ``write(rows)`` that writes a batch.
+    ingest : callable
+        A function ``ingest(paths)`` that adds table files to the database.
     guard : translating
-        The context manager that translates errors of the binding.
+        The context manager that translates native errors.
 
     Raises
     ------
     ValueError
-        The keys are not strictly ascending, or keys and values differ in number.
+        The keys are not strictly ascending, or a chunk has more or fewer values than keys.
+    TypeError
+        A value is None.
     """
     rest = iter(chunks)
     keys: list[bytes] = []
     values: list[bytes] = []
     for more_keys, more_values in rest:
         if len(more_keys) != len(more_values):
-            raise ValueError(f"a chunk of {len(more_keys)} keys has {len(more_values)} values")
+            raise ValueError(f"a chunk has {len(more_keys)} keys but {len(more_values)} values")
         keys += more_keys
         values += more_values
         if len(keys) >= FILES_FROM_ROWS:
@@ -86,14 +96,14 @@ def load_files(
     *,
     deletions: bool = False,
 ) -> int:
-    """Write strictly ascending rows to table files, and ingest all of them at once.
+    """Write rows to table files, and add all files to the database atomically.
 
-    The other parameters are those of :func:`load`.
+    The parameters are those of :func:`load`, and ``deletions``.
 
     Parameters
     ----------
     deletions : bool
-        Take a value of None as the deletion of its key.
+        If True, a value of None deletes its key. If False, it raises TypeError.
     """
     with guard:
         aside = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=directory))
@@ -110,21 +120,21 @@ def load_files(
 
 def _check_order(keys: Keys) -> None:
     if not all(map(lt, keys, islice(keys, 1, None))):
-        raise ValueError("the keys of a bulk load must be strictly ascending")
+        raise ValueError("the keys of a bulk load must be strictly ascending, but are not")
 
 
 def _no_value() -> TypeError:
-    return TypeError("the values of a bulk load are bytes, not None")
+    return TypeError("the values of a bulk load must be bytes, not None")
 
 
 def clean_up(directory: Path) -> None:
-    """Remove the temporary directories of killed loads."""
+    """Remove the temporary directories that loads in killed processes have left."""
     for aside in directory.glob(_PREFIX + "*"):
         shutil.rmtree(aside, ignore_errors=True)
 
 
 class TableFiles:
-    """A writer of ascending rows to a sequence of table files."""
+    """A writer that divides rows with strictly ascending keys among several table files."""
 
     def __init__(
         self, directory: Path, make: MakeWriter, guard: translating, *, deletions: bool
@@ -139,9 +149,9 @@ class TableFiles:
         self._writer: Writer | None = None
 
     def add(self, keys: Keys, values: Values) -> None:
-        """Append rows. If the file is then large enough, close it."""
+        """Append rows. When the current table file is large enough, begin another one."""
         if len(keys) != len(values):
-            raise ValueError(f"a chunk of {len(keys)} keys has {len(values)} values")
+            raise ValueError(f"a chunk has {len(keys)} keys but {len(values)} values")
         if not keys:
             return
         if self._last is not None:
@@ -157,13 +167,13 @@ class TableFiles:
         self.rows += len(keys)
 
     def finish(self) -> list[str]:
-        """Finish the last file. Return the paths of all files."""
+        """Finish the last table file, and return the paths of all files."""
         with self._guard:
             self._finish()
         return self._paths
 
     def close(self) -> None:
-        """Close the file that is not finished."""
+        """Close the current table file if it is not finished."""
         if self._writer is not None:
             self._writer.close()
 
@@ -183,13 +193,13 @@ class Writer(Protocol):
 
     @property
     def size(self) -> int:
-        """The bytes written so far."""
+        """The number of bytes written so far."""
 
     def add(self, keys: Keys, values: Values, *, deletions: bool) -> None:
-        """Append ascending rows. With ``deletions``, a value of None deletes its key."""
+        """Append rows with ascending keys. If ``deletions``, a value of None deletes its key."""
 
     def finish(self) -> None:
-        """Finish and close the file, which has at least one row."""
+        """Finish and close the file, which must contain at least one row."""
 
     def close(self) -> None:
         """Close a file that is not finished."""
@@ -199,7 +209,7 @@ MakeWriter = Callable[[str], Writer]
 
 
 class CompressedWriter:
-    """A writer of a table file with compressed blocks. It uses the binding's writer."""
+    """A writer of a table file with compressed blocks, which uses the library ``rocksdict``."""
 
     def __init__(self, path: str, options: Options) -> None:
         self._native = SstFileWriter(options)
@@ -207,12 +217,12 @@ class CompressedWriter:
 
     @property
     def size(self) -> int:
-        """The bytes written so far."""
+        """The number of bytes written so far."""
         size: int = self._native.file_size()
         return size
 
     def add(self, keys: Keys, values: Values, *, deletions: bool) -> None:
-        """Append ascending rows. With ``deletions``, a value of None deletes its key."""
+        """Append rows with ascending keys. If ``deletions``, a value of None deletes its key."""
         if not deletions and None in values:
             raise _no_value()
         _check_order(keys)
@@ -228,4 +238,4 @@ class CompressedWriter:
         self._native.finish()
 
     def close(self) -> None:
-        """Do nothing, because the binding closes the file when the writer is freed."""
+        """Do nothing, because the library closes the file when Python frees the writer."""

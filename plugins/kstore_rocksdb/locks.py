@@ -1,9 +1,10 @@
-"""The process and handle that have a database open for writing.
+"""Find out whether a database is already open for writing.
 
-Claims find a handle of this process; the kernel's list of locks finds another process.
+Each handle for writing in this process holds a :class:`Claim`. The kernel's list of locks shows
+whether another process has the database open.
 
-RocksDB holds its ``LOCK`` file by a POSIX record lock. Such a lock is lost when the process closes
-*any* descriptor of the file, so no code of this package opens it.
+RocksDB locks its file ``LOCK`` with a POSIX record lock. A process loses such a lock when it closes
+*any* descriptor of the file. So this package must never open the file.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ __all__ = ["Claim", "claim", "forget"]
 
 
 class Claim:
-    """The reservation of a path by one handle. It is released when the handle is freed."""
+    """The right of one handle to open a path for writing.
+
+    A claim ends when it is released, or when Python frees the object.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -38,16 +42,17 @@ class Claim:
 
 
 _claims: WeakValueDictionary[str, Claim] = WeakValueDictionary()
-_guard = threading.RLock()  # reentrant: the garbage collector may end a claim meanwhile
+_guard = threading.RLock()  # reentrant, because the garbage collector may free a claim meanwhile
 
 
 def claim(path: Path) -> Claim:
-    """Reserve ``path`` for one handle of this process, until the claim is released.
+    """Return a claim on the database directory ``path``. No other claim on it may exist.
 
     Raises
     ------
     EngineLockedError
-        Another handle of this process has claimed it, or another process holds the lock file.
+        Another handle of this process has a claim on ``path``, or a process has locked the
+        database.
     """
     name = os.path.realpath(path)
     with _guard:
@@ -61,16 +66,17 @@ def claim(path: Path) -> Claim:
 
 
 def forget() -> None:
-    """Drop all claims and the guard in a forked child, because they belong to its parent."""
+    """Remove all claims in a forked process, because they belong to the parent process."""
     global _guard
     _guard = threading.RLock()
     _claims.clear()
 
 
 def _holder(lock_file: Path) -> tuple[bool, int | None]:
-    """Return if a process has locked ``lock_file``, and its pid if the kernel lists it.
+    """Return whether a process has locked ``lock_file``, and the pid of the process.
 
-    Without ``/proc`` the result is False. RocksDB then detects the lock when it opens the database.
+    The pid is None if the kernel does not report it. If the system has no ``/proc``, the result is
+    ``(False, None)``. RocksDB then detects the lock when it opens the database.
     """
     try:
         return lock_holder(lock_file.stat(), "POSIX")

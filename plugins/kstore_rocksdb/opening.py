@@ -1,4 +1,4 @@
-"""Open directories. One handle can write to a directory; any number can read it."""
+"""Open RocksDB databases. One handle may write to a database while others read it."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _CURRENT = "CURRENT"
 
 
 def is_database(path: Path) -> bool:
-    """Return True if the directory is a RocksDB database: it has a ``CURRENT`` file."""
+    """Return True if the directory contains a RocksDB database, which has a file ``CURRENT``."""
     return (path / _CURRENT).is_file()
 
 
 def was_database(path: Path) -> bool:
-    """Return True if the directory is a database, or has files of a database."""
+    """Return True if the directory contains a database, or files of a damaged database."""
     if is_database(path):
         return True
     try:
@@ -50,14 +50,16 @@ def was_database(path: Path) -> bool:
 def open_for_writing(
     path: Path, options: RocksDBOptions, cache: Cache, durability: Durability
 ) -> RocksDBDatabase:
-    """Open or create the database in ``path``. A failed open leaves no new files.
+    """Open the database in ``path`` for writing, or create the database.
+
+    A failed open removes the directories that it has created.
 
     Raises
     ------
     EngineLockedError
         Another process or handle has the database open for writing.
     CorruptionError
-        Its files are damaged, or ``CURRENT`` is missing beside files with rows.
+        Files of the database are damaged, or it has files with rows but no file ``CURRENT``.
     """
     forks.begin()
     claimed = locks.claim(path)
@@ -73,7 +75,7 @@ def open_for_writing(
             set_aside(path)
             native = NativeOptions(options, cache)
             root, families = _open(path, native, AccessType.read_write())
-            if durability == "power":  # RocksDB itself syncs the content of the directory
+            if durability == "power":  # RocksDB itself syncs only the directory ``path``
                 for folder in (path.parent, path.parent.parent):
                     sync_directory(folder)
             database = RocksDBDatabase(
@@ -85,7 +87,7 @@ def open_for_writing(
         elif root is not None:
             root.close()
         claimed.release()
-        if not is_locked(error):  # else another process is making this database
+        if not is_locked(error):  # if it is locked, another process is creating this database
             _remove(path, made)
         if isinstance(error, Exception):
             reraise(error, "open it", path)
@@ -96,18 +98,18 @@ def open_for_writing(
 def open_for_reading(
     path: Path, options: RocksDBOptions, cache: Cache, durability: Durability
 ) -> RocksDBDatabase:
-    """Open the database in ``path`` as it is now, without a write to the directory.
+    """Open the database in ``path`` as of now for reading only. Nothing is written to ``path``.
 
     Raises
     ------
     FileNotFoundError
-        There is no database, or it was dropped meanwhile.
+        The directory contains no database, or the database was dropped meanwhile.
     CorruptionError
-        Its files are damaged, or ``CURRENT`` is missing beside files with rows.
+        Files of the database are damaged, or it has files with rows but no file ``CURRENT``.
     """
     forks.begin()
     if not is_database(path):
-        with suppress(FileNotFoundError):  # it has just been dropped
+        with suppress(FileNotFoundError):  # the database has just been dropped
             _refuse_remains(path)
         raise _none_at(path)
     native = NativeOptions(options, cache, read_only=True)
@@ -133,19 +135,23 @@ def open_for_reading(
     except CorruptionError as error:
         if path.exists():
             raise
-        raise _none_at(path) from error  # its files were missing because it was dropped meanwhile
+        raise _none_at(path) from error  # the database was dropped meanwhile
 
 
 def _none_at(path: Path) -> FileNotFoundError:
-    return FileNotFoundError(errno.ENOENT, "no RocksDB database here", str(path))
+    return FileNotFoundError(errno.ENOENT, "no RocksDB database in this directory", str(path))
 
 
 def _open(path: Path, native: NativeOptions, access: AccessType) -> tuple[Rdict, list[str]]:
-    """Open all column families by name, because the binding ignores the options of others."""
+    """Open a database, and return its handle and the names of its column families.
+
+    The call names each column family, because the library ``rocksdict`` would otherwise ignore the
+    options of the family.
+    """
     families = Rdict.list_cf(str(path)) if is_database(path) else [DEFAULT]
     root = Rdict(
         str(path),
-        native.database(),
+        native.database(table_files=sum(file.suffix == ".sst" for file in path.iterdir())),
         {name: native.family(name) for name in families},
         access,
     )
@@ -153,7 +159,10 @@ def _open(path: Path, native: NativeOptions, access: AccessType) -> tuple[Rdict,
 
 
 def _refuse_remains(path: Path) -> None:
-    """Refuse table files without ``CURRENT``, which RocksDB would replace by an empty database."""
+    """Raise CorruptionError if ``path`` contains files with rows, but no file ``CURRENT``.
+
+    RocksDB would create an empty database in such a directory.
+    """
     if is_database(path) or not path.is_dir():
         return
     remains = sorted(
@@ -161,16 +170,16 @@ def _refuse_remains(path: Path) -> None:
         for entry in path.iterdir()
         if entry.suffix == ".sst" or (entry.suffix == ".log" and entry.stat().st_size)
     )
-    if remains and not is_database(path):  # else another process has made it meanwhile
+    if remains and not is_database(path):  # else it has just been created
         raise CorruptionError(
             f"rocksdb database {path} has lost its CURRENT file, but still has rows in "
-            f"{len(remains)} files ({remains[0]}, …). Nothing was changed: put the file back from "
+            f"{len(remains)} files ({remains[0]}, …). Nothing was changed. Put the file back from "
             "a copy, or rename the directory and restore the store from its changelog"
         )
 
 
 def _remove(path: Path, made: list[Path]) -> None:
-    """Remove the directories that a failed open created, unless they contain a database."""
+    """Remove the directories ``made`` that a failed open has created, if there is no database."""
     if path in made and not is_database(path):
         shutil.rmtree(path, ignore_errors=True)
         for folder in made[1:]:

@@ -1,11 +1,13 @@
-"""The engine's options, with the defaults of Kafka Streams, and the native options."""
+"""The options of the RocksDB engine. Most defaults are those of Kafka Streams."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, Self
 
 from rocksdict import (
     BlockBasedOptions,
@@ -14,6 +16,7 @@ from rocksdict import (
     DBCompressionType,
     DBRecoveryMode,
     Options,
+    WriteBufferManager,
     WriteOptions,
 )
 
@@ -25,9 +28,23 @@ from kstore_rocksdb.loading import CompressedWriter, MakeWriter
 __all__ = ["OFFSETS", "NativeOptions", "RocksDBOptions", "write_options"]
 
 OFFSETS = "offsets"
-"""Kafka Streams' namespace of offsets, position and status, which has other options."""
+"""The namespace in which Kafka Streams stores offsets, position and status.
+
+It has other options than the other namespaces.
+"""
 
 _KEPT_LOGS = 10
+_MOST_OPENING_THREADS = 16
+_NO_LIMIT = 2**60
+_FILTER_RATIO = 0.02
+"""The size of a write buffer's filter: 27 bits per key for rows of 170 bytes, 8 for 50 bytes."""
+
+_PROFILES: dict[str, dict[str, Any]] = {
+    "kstore": {},
+    "kafka": {"mmap_reads": False, "write_buffer_filter": False},
+}
+"""The options of a profile that differ from the defaults."""
+
 _COMPACTIONS = {
     "universal": DBCompactionStyle.universal,
     "level": DBCompactionStyle.level,
@@ -42,40 +59,44 @@ _COMPRESSIONS = {
 
 @dataclass(frozen=True)
 class RocksDBOptions(EngineOptions):
-    """Options of RocksDB databases.
+    """The options of RocksDB databases.
 
     Attributes
     ----------
     write_buffer_bytes : int
-        The size at which a namespace's write buffer is flushed.
+        The size at which the write buffer of a namespace is flushed.
     max_write_buffers : int
-        The number of write buffers of a namespace, including those that are being flushed.
+        The greatest number of write buffers of a namespace, including those that are being flushed.
+    write_buffer_filter : bool
+        If True, each write buffer has a Bloom filter of its keys, which takes 2 % of its size.
+        Lookups of keys that are not in the buffer are then faster.
     block_cache_bytes : int
-        The size of the cache of uncompressed blocks, shared by all databases of an engine object.
+        The size of the cache of uncompressed blocks, which all databases of an engine object share.
     block_size_bytes : int
-        The uncompressed size of a block, the unit of reading.
+        The uncompressed size of a block. RocksDB reads whole blocks from a table file.
     bloom_bits : int
-        Bits per key of the Bloom filter; 0 for no filter.
+        The number of bits per key in the Bloom filters; no filters if 0.
     optimize_filters_for_hits : bool
-        Make no filter for the last level. This is good if most lookups find their key.
+        If True, the last level has no filter. This saves memory if most lookups find their key.
     compaction : str
-        ``"universal"`` or ``"level"``.
+        The style of compactions, ``"universal"`` or ``"level"``.
     compression : str
-        ``"none"``, ``"lz4"``, ``"snappy"`` or ``"zstd"``.
+        The compression of blocks, ``"none"``, ``"lz4"``, ``"snappy"`` or ``"zstd"``.
     parallelism : int
-        The number of background threads for all databases of the process. 0 means one per CPU, but
-        at least 2.
+        The number of background threads for all databases of the process. If it is 0, there is one
+        thread per CPU, but at least 2 threads.
     max_open_files : int
-        The greatest number of open table files. -1 means no limit. Read-only databases have none.
+        The greatest number of open table files; no limit if -1. Read-only databases ignore it.
     mmap_reads : bool
-        Map table files into memory instead of reading blocks into the cache. A lookup is faster;
-        a table file that another program truncates while it is open ends the process (SIGBUS).
+        If True, map table files into memory instead of reading blocks into the cache. Lookups are
+        faster. But if another program truncates an open table file, the process ends (SIGBUS).
     offsets_write_buffer_bytes : int
-        The size of the write buffer of the namespace ``offsets``.
+        The size at which the write buffer of the namespace ``offsets`` is flushed.
     """
 
     write_buffer_bytes: int = 16 * 1024 * 1024
     max_write_buffers: int = 3
+    write_buffer_filter: bool = True
     block_cache_bytes: int = 50 * 1024 * 1024
     block_size_bytes: int = 4096
     bloom_bits: int = 10
@@ -86,6 +107,19 @@ class RocksDBOptions(EngineOptions):
     max_open_files: int = -1
     mmap_reads: bool = True
     offsets_write_buffer_bytes: int = 1024 * 1024
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any] | EngineOptions | None) -> Self:
+        """Create the options from a mapping, in which ``profile`` selects the defaults.
+
+        The profile ``"kafka"`` has exactly the options of Kafka Streams.
+        """
+        if not isinstance(given, Mapping) or "profile" not in given:
+            return super().parse(given)
+        others = dict(given)
+        profile = others.pop("profile")
+        _one_of("profile", profile, _PROFILES)
+        return super().parse(_PROFILES[profile] | others)
 
     def __post_init__(self) -> None:
         _one_of("compaction", self.compaction, _COMPACTIONS)
@@ -114,28 +148,49 @@ def _at_least(name: str, value: int, least: int) -> None:
 
 
 class NativeOptions:
-    """The binding's options for one database.
+    """The options of one database for the library ``rocksdict``.
 
-    All of them use the raw mode of the binding, because its other mode unpickles stored values.
+    All options use the raw mode of the library, because its other mode unpickles stored values.
     """
 
     def __init__(self, options: RocksDBOptions, cache: Cache, *, read_only: bool = False) -> None:
         self._options = options
         self._cache = cache
         self._max_open_files = -1 if read_only else options.max_open_files
+        self._buffers = WriteBufferManager(_NO_LIMIT, allow_stall=False)
 
     @property
     def write_buffers_bytes(self) -> int:
-        """The greatest size of all write buffers of one namespace."""
+        """The greatest size of all write buffers of a namespace together."""
         return self._options.write_buffer_bytes * self._options.max_write_buffers
 
-    def database(self) -> Options:
-        """Return the options of the whole database."""
+    @property
+    def maps_tables(self) -> bool:
+        """True if kstore may map table files into memory."""
+        return self._options.mmap_reads
+
+    @contextmanager
+    def full_buffers(self) -> Iterator[None]:
+        """Return a context in which a write begins a flush, as if all write buffers were full."""
+        self._buffers.set_buffer_size(1)
+        try:
+            yield
+        finally:
+            self._buffers.set_buffer_size(_NO_LIMIT)
+
+    def database(self, *, table_files: int) -> Options:
+        """Return new options of the database as a whole. Two databases must not share options.
+
+        ``table_files`` is the number of table files that RocksDB will open with the database.
+        """
         native = self._rows()
         native.create_if_missing(True)
         native.set_atomic_flush(True)
+        native.set_write_buffer_manager(self._buffers)
         native.increase_parallelism(self._options.parallelism or max(os.cpu_count() or 1, 2))
         native.set_max_open_files(self._max_open_files)
+        # RocksDB starts all these threads for each column family, and 16 if the option is not set.
+        native.set_max_file_opening_threads(max(1, min(table_files, _MOST_OPENING_THREADS)))
         native.set_allow_mmap_reads(self._options.mmap_reads)
         native.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
         native.set_keep_log_file_num(_KEPT_LOGS)
@@ -175,12 +230,15 @@ class NativeOptions:
         native.set_compaction_style(_COMPACTIONS[options.compaction]())
         native.set_write_buffer_size(options.write_buffer_bytes)
         native.set_max_write_buffer_number(options.max_write_buffers)
+        if options.write_buffer_filter:
+            native.set_memtable_whole_key_filtering(True)
+            native.set_memtable_prefix_bloom_ratio(_FILTER_RATIO)
         native.set_optimize_filters_for_hits(options.optimize_filters_for_hits)
         return native
 
 
 def write_options(durability: Durability) -> WriteOptions:
-    """Return the options for writing a batch of sorted rows at this durability."""
+    """Return the options for writing batches of sorted rows at a level of durability."""
     native = WriteOptions()
     native.memtable_insert_hint_per_batch = True
     native.no_slowdown = True  # see stalls.py

@@ -1,4 +1,4 @@
-"""The base of live namespaces and of namespaces of a snapshot. They end with their database."""
+"""The base class of the namespaces of a database and of a snapshot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Reader"]
 
 
 class Reader(Namespace):
-    """A namespace that ends, together with its scans, when its database is closed."""
+    """A namespace that ends when its database is closed. Its scans end with it."""
 
     def __init__(self, name: str, path: Path) -> None:
         self.name = name
@@ -27,22 +27,22 @@ class Reader(Namespace):
     def scan(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> Scan:
-        """Chunks of the rows with ``lo <= key < hi``, as of this call."""
+        """Return an iterator of chunks of the rows with ``lo <= key < hi``."""
 
     def first(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[bytes, bytes] | None:
-        """Return the first row of a scan, or None if it is empty."""
+        """Return the first row that a scan would yield, or None if there is no row."""
         return self.scan(lo, hi, reverse=reverse).first()
 
     def check(self) -> None:
-        """Raise if this namespace has ended."""
+        """Raise an error if this namespace has ended."""
         DATABASES.notice_fork()
         if self._ended is not None:
             raise self._ended()
 
     def end(self, reason: Reason, *, leaked: bool = False) -> None:
-        """End all scans; every later use raises ``reason``."""
+        """End the namespace and its scans. Later uses raise the error that ``reason`` returns."""
         self._ended = reason
         for scan in list(self.scans.values()):
             alive = scan()
@@ -54,5 +54,5 @@ class Reader(Namespace):
         raise self._ended()
 
     def scan_failed(self, error: Exception) -> Exception:
-        """Return the kstore error for an error of the binding."""
+        """Return the kstore error for a native error of a scan."""
         return translate(error, f"scan {self.name!r}", self._path)

@@ -1,4 +1,4 @@
-"""Scans. A scan reads chunks of rows from a native iterator, and checks its status at the end."""
+"""Scans of a namespace. A scan yields chunks of rows in key order."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from weakref import ref
 from rocksdict import RdictIter, ReadOptions
 
 from kstore_core.engine import Chunk
-from kstore_core.engine.handles import leak
+from kstore_core.engine.handles import ChunkScan, leak
 from kstore_rocksdb.errors import Reason
+from kstore_rocksdb.files.table_reader import TableScan, UnreadableTableError
 
 __all__ = [
-    "GROWTH",
     "HASTY",
+    "SECOND_CHUNK",
     "SMALLEST_CHUNK",
     "FamilyScan",
     "OpenScans",
@@ -29,32 +30,47 @@ __all__ = [
     "take_forward",
 ]
 
-SMALLEST_CHUNK = 16
+SMALLEST_CHUNK = 32
 LARGEST_CHUNK = 1024
 GROWTH = 4
+SECOND_CHUNK = SMALLEST_CHUNK * GROWTH
+_ATTEMPT_CHUNKS = 16
+"""The number of chunks of the largest size between two attempts to continue in table files."""
 
 HASTY = ReadOptions()
-"""Options of iterators without an upper bound, which fail at a long run of deleted rows."""
+"""The options of idle iterators, which fail at more than 256 successive deleted rows."""
 HASTY.set_max_skippable_internal_keys(256)
 
 OpenScans = dict[int, "ref[Scan]"]
-"""The unfinished scans of one namespace, by identity."""
+"""Weak references to the unfinished scans of a namespace, by the ``id`` of the scan."""
 
 
 class Owner(Protocol):
-    """The namespace of a scan. It has references to its open scans."""
+    """The namespace of a scan, as the scan uses it."""
 
     scans: OpenScans
 
     def scan_failed(self, error: Exception) -> Exception:
-        """Return the kstore error for an error of the binding."""
+        """Return the kstore error for a native error of a scan."""
 
 
-class Scan(ABC):
-    """An iterator of chunks over ``lo <= key < hi``, as of its creation.
+class TablesOwner(Owner, Protocol):
+    """The namespace of a scan that may continue in table files."""
 
-    Every short range read creates a scan. So a subclass sets all attributes in its own
-    ``__init__``, which is faster.
+    changes: int
+
+    def has_unflushed_rows(self, rows_read: int) -> bool:
+        """Return True if some rows are not in table files yet. This may begin a flush."""
+
+    def scan_tables(self, lo: bytes, hi: bytes | None, changes: int) -> TableScan | None:
+        """Return a scan of the table files, or None if a scan of them is not possible."""
+
+
+class Scan(ChunkScan, ABC):
+    """An iterator of chunks of the rows with ``lo <= key < hi``, as of its creation.
+
+    A subclass sets all attributes itself. A call of ``super().__init__`` would take time in every
+    short scan.
     """
 
     __slots__ = (
@@ -65,26 +81,24 @@ class Scan(ABC):
         "_reading",
         "_reason",
         "_reverse",
-        "_size",
     )
     _owner: Owner
     _lo: bytes
     _hi: bytes | None
     _reverse: bool
-    _size: int
     _reading: bool
     _reason: Callable[[], Exception] | None
 
     @abstractmethod
     def _take(self, size: int, keys: list[bytes], values: list[bytes]) -> bool:
-        """Append up to ``size`` rows. Return False at the end. Raise native errors."""
+        """Append up to ``size`` rows to ``keys`` and ``values``. Return False if no rows remain.
+
+        The method may raise native errors.
+        """
 
     @abstractmethod
     def _free(self, *, leaked: bool) -> None:
-        """Drop the native objects. With ``leaked``, do not free their memory."""
-
-    def __iter__(self) -> Scan:
-        return self
+        """Release the native objects. If ``leaked``, they must never be freed."""
 
     def __next__(self) -> Chunk:
         if not self._reading:
@@ -102,13 +116,12 @@ class Scan(ABC):
             more = False
         except BaseException as interrupt:
             self.close()
-            clear_frames(
-                interrupt.__traceback__
-            )  # else a reference to the exception would keep the iterator
+            # Otherwise a reference to the exception would keep the native iterator.
+            clear_frames(interrupt.__traceback__)
             raise
         if more:
             if size < LARGEST_CHUNK:
-                self._size = size * GROWTH
+                self._size = min(size * GROWTH, LARGEST_CHUNK)
             return keys, values
         self._stop()
         if not keys:
@@ -116,23 +129,15 @@ class Scan(ABC):
             raise StopIteration
         return keys, values
 
-    def first(self) -> tuple[bytes, bytes] | None:
-        """Return the next row, or None. End the scan."""
-        self._size = 1
-        for keys, values in self:
-            self.close()
-            return keys[0], values[0]
-        return None
-
     def close(self) -> None:
         """End the scan and free its native objects. A second close does nothing."""
         self._reason = None
         self._stop()
 
     def end(self, reason: Reason, *, leaked: bool = False) -> None:
-        """End the scan, and free the native objects. Later uses raise ``reason``.
+        """End the scan. Later uses raise the error that ``reason`` returns.
 
-        With ``leaked``, which is for a forked child, the native objects are never freed.
+        If ``leaked``, which is for a forked process, the native objects are never freed.
         """
         self._reason = reason
         self._stop(leaked=leaked)
@@ -143,9 +148,8 @@ class Scan(ABC):
 
     def _stop(self, *, leaked: bool = False) -> None:
         self._reading = False
-        self._free(
-            leaked=leaked
-        )  # first: after an interrupt in between, the scan is still registered
+        # Free first: if an interrupt comes in between, the owner can still end this scan.
+        self._free(leaked=leaked)
         self._owner.scans.pop(id(self), None)
 
     def __del__(self) -> None:
@@ -153,37 +157,52 @@ class Scan(ABC):
 
 
 class FamilyScan(Scan):
-    """A scan that has a separate iterator.
+    """A scan of a column family with an iterator of the library ``rocksdict``.
 
-    The scan avoids four faults of the binding. ``next`` on an iterator without a position kills the
-    process, so ``next`` is called only after ``key`` returned a key. An iterator uses the memory of
-    the upper bound and of the options, so the scan keeps references to both. A lower bound sets the
-    upper bound instead, so a reverse scan compares keys. An iterator ends at a damaged block
-    without an error, so ``status`` is checked at the end.
+    The scan avoids four faults of the library:
+
+    * ``next`` on an iterator without a position kills the process. So the scan calls ``next`` only
+      after ``key`` has returned a key.
+    * An iterator uses the memory of its upper bound and of its options, but does not refer to these
+      objects. So the scan keeps a reference to both.
+    * The library sets a lower bound as the upper bound. So a reverse scan compares the keys itself.
+    * An iterator ends at a damaged block without an error. So the scan checks ``status`` at the
+      end.
+
+    A long scan continues in the table files, where a row takes a third of the time. This is
+    possible only if all rows of the namespace are in table files. The iterator stays open, so that
+    the scan can use it again if it cannot read a table file.
     """
 
-    __slots__ = ("_native", "_options")
+    __slots__ = ("_changes", "_chunks", "_native", "_options", "_tables")
+    _owner: TablesOwner
 
     def __init__(
         self,
-        owner: Owner,
+        owner: TablesOwner,
         native: RdictIter | None,
         options: ReadOptions | None,
         lo: bytes | None,
+        hi: bytes | None,
         reverse: bool,
+        changes: int,
         size: int = SMALLEST_CHUNK,
     ) -> None:
-        """Continue at the position of ``native``, whose options are ``options``.
+        """Create a scan that begins at the position of the iterator ``native``.
 
-        If ``native`` is None, no rows are left.
+        ``native`` is None if the scan is empty. ``options`` are the options of the iterator.
+        ``changes`` is the value of ``owner.changes`` before the iterator was created.
         """
         self._owner = owner
+        self._changes = -1 if reverse else changes
+        self._chunks = 0
+        self._tables: TableScan | None = None
         self._native = native
         self._options = options
         self._reason = None
         self._size = size
         self._reverse = reverse
-        self._hi = None
+        self._hi = hi
         self._lo = lo or b""
         self._reading = native is not None
         if self._reading:
@@ -195,19 +214,65 @@ class FamilyScan(Scan):
             return False
         if self._reverse:
             return take_backward(native, size, keys, values, self._lo)
+        if size == LARGEST_CHUNK and self._changes >= 0:
+            self._go_to_tables(native)
+        if self._tables is not None:
+            return self._take_tables(self._tables, native, size, keys, values)
         return take_forward(native, size, keys, values)
 
+    def _go_to_tables(self, native: RdictIter) -> None:
+        """Continue in the table files, if nothing was written since the scan began.
+
+        Only every 16th call tries this, because an attempt may begin a flush.
+        """
+        chunks = self._chunks
+        self._chunks = chunks + 1
+        if chunks % _ATTEMPT_CHUNKS:
+            return
+        if self._owner.changes == self._changes and self._owner.has_unflushed_rows(
+            chunks * LARGEST_CHUNK
+        ):
+            return
+        changes, self._changes = self._changes, -1
+        lo = native.key()
+        if lo is not None:
+            self._lo = lo
+            self._tables = self._owner.scan_tables(lo, self._hi, changes)
+
+    def _take_tables(
+        self,
+        tables: TableScan,
+        native: RdictIter,
+        size: int,
+        keys: list[bytes],
+        values: list[bytes],
+    ) -> bool:
+        try:
+            more = tables.take(size, keys, values)
+        except UnreadableTableError:  # the iterator raises the error if a file is damaged
+            self._tables = None
+        if keys:
+            self._lo = keys[-1] + b"\0"
+        if self._tables is None:
+            native.seek(self._lo)
+            return take_forward(native, size - len(keys), keys, values)
+        return more
+
     def _free(self, *, leaked: bool) -> None:
+        self._tables = None
         if leaked:
             leak(self._native)
             leak(self)
-        self._native = None  # not the options: another thread may be inside the iterator
+        self._native = None  # another thread may use the iterator, which needs its options
 
 
 def positioned(
     iterate: Callable[..., Any], lo: bytes | None, hi: bytes | None, reverse: bool
 ) -> tuple[RdictIter | None, ReadOptions | None]:
-    """Return an iterator at the first row of a scan, and its options. None for an empty range."""
+    """Return an iterator at the first row of a scan, and the options of the iterator.
+
+    Both are None if the range of keys is empty. The options are None if they are the defaults.
+    """
     native: RdictIter
     options = None
     if hi is not None and hi <= (lo or b""):
@@ -227,7 +292,7 @@ def positioned(
 
 
 def seek_before(native: RdictIter, hi: bytes | None) -> None:
-    """Move to the last key below ``hi``, or to the last key of all."""
+    """Move an iterator to the last key below ``hi``, or to the last key if ``hi`` is None."""
     if hi is None:
         native.seek_to_last()
         return
@@ -237,11 +302,11 @@ def seek_before(native: RdictIter, hi: bytes | None) -> None:
 
 
 def take_forward(native: RdictIter, size: int, keys: list[bytes], values: list[bytes]) -> bool:
-    """Append up to ``size`` rows. Return False at the end, or raise the error of ``status``.
+    """Append up to ``size`` rows of an iterator to ``keys`` and ``values``.
 
-    The methods are called by name, because the interpreter is faster with names than with bound
-    methods in variables.
+    Return False if no rows remain. Raise a native error if the iterator ended because of a fault.
     """
+    # Calls of ``native.next`` are faster than calls of a variable with the bound method.
     for _ in range(size):
         key = native.key()
         if key is None:
@@ -256,7 +321,7 @@ def take_forward(native: RdictIter, size: int, keys: list[bytes], values: list[b
 def take_below(
     native: RdictIter, size: int, keys: list[bytes], values: list[bytes], hi: bytes
 ) -> bool:
-    """Append rows as :func:`take_forward` does, but only rows before ``hi``."""
+    """Append up to ``size`` rows with keys below ``hi``, as :func:`take_forward` does."""
     for _ in range(size):
         key = native.key()
         if key is None:
@@ -273,7 +338,7 @@ def take_below(
 def take_backward(
     native: RdictIter, size: int, keys: list[bytes], values: list[bytes], lo: bytes
 ) -> bool:
-    """Append rows as :func:`take_forward` does, but in descending order, down to ``lo``."""
+    """Append up to ``size`` rows in descending order, down to the key ``lo`` (inclusive)."""
     for _ in range(size):
         key = native.key()
         if key is None:

@@ -1,9 +1,8 @@
-"""Snapshots of a whole database.
+"""Snapshots of a RocksDB database.
 
-A lookup in a snapshot of the binding is right, but an iterator of it returns the newest rows. So
-the snapshot of a column family here has two parts. Lookups use the snapshot of the binding. Scans
-share an iterator that was created at the same time, because an iterator returns the rows as of its
-creation.
+A snapshot of the library ``rocksdict`` is correct for lookups, but its iterators return the rows as
+of the iterator's creation. So kstore uses a snapshot of the library only for lookups. For scans it
+uses an iterator that was created together with the snapshot.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _MISSING = "key not found"
 
 
 class _SharedIterator:
-    """An iterator that several scans use in turn. Each scan first moves it to its own position."""
+    """An iterator that several scans use in turn. Each scan first moves it to a row."""
 
     def __init__(self, native: rocksdict.RdictIter) -> None:
         self.native: rocksdict.RdictIter | None = native
@@ -45,7 +44,7 @@ class _SharedIterator:
 
 
 class _SnapshotScan(Scan):
-    """A scan that uses a shared iterator. Each chunk advances the bounds of the scan."""
+    """A scan that uses a shared iterator. The scan stores the range of its remaining rows."""
 
     __slots__ = ("_shared",)
 
@@ -86,11 +85,11 @@ class _SnapshotScan(Scan):
         return more
 
     def _free(self, *, leaked: bool) -> None:
-        """Do nothing, because the iterator belongs to the namespace."""
+        """Do nothing, because the namespace releases the iterator."""
 
 
 class SnapshotNamespace(Reader):
-    """A column family in a snapshot."""
+    """A column family as of a snapshot."""
 
     def __init__(
         self,
@@ -106,7 +105,7 @@ class SnapshotNamespace(Reader):
         self._count = count
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the value of ``key``, or None."""
+        """Return the value of ``key``, or None if the key is missing."""
         try:
             return self._native[key]  # type: ignore[no-any-return, index]
         except Exception as error:  # noqa: BLE001
@@ -117,23 +116,26 @@ class SnapshotNamespace(Reader):
             reraise(error, f"read from {self.name!r}", self._path)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the values of ``keys``, in their order."""
+        """Return the values of ``keys`` in the order of ``keys``; None for a missing key."""
         return list(map(self.get, keys))
 
     def scan(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> Scan:
-        """Chunks of the rows with ``lo <= key < hi``, as of the snapshot."""
+        """Return an iterator of chunks of the rows with ``lo <= key < hi``, as of the snapshot."""
         self.check()
         return _SnapshotScan(self, self._shared, lo, hi, reverse)
 
     def approximate_count(self) -> int:
-        """Return the estimate as of the snapshot."""
+        """Return RocksDB's estimate of the number of rows, as of the snapshot."""
         self.check()
         return self._count
 
     def end(self, reason: Reason, *, leaked: bool = False) -> None:
-        """End scans and lookups, and drop the native objects."""
+        """End all scans and lookups, and release the native objects.
+
+        If ``leaked``, which is for a forked process, the native objects are never freed.
+        """
         if leaked:
             leak(self._native)
             leak(self._shared.native)
@@ -143,9 +145,9 @@ class SnapshotNamespace(Reader):
 
 
 class RocksDBSnapshot(Snapshot):
-    """The namespaces of a database at one time.
+    """A snapshot of all namespaces of a database.
 
-    The column families are captured one after the other, while no thread can write.
+    The caller must create ``namespaces`` while no thread writes to the database.
     """
 
     def __init__(self, namespaces: dict[str, SnapshotNamespace], closed: Reason) -> None:
@@ -154,7 +156,7 @@ class RocksDBSnapshot(Snapshot):
         self._ended: Reason | None = None
 
     def namespace(self, name: str) -> SnapshotNamespace:
-        """Return a namespace of the snapshot. Raise KeyError if the snapshot does not have it."""
+        """Return the namespace with this name. Raise KeyError if the snapshot lacks it."""
         DATABASES.notice_fork()
         if self._ended is not None:
             raise self._ended()
@@ -167,7 +169,7 @@ class RocksDBSnapshot(Snapshot):
             self.end(self._closed)
 
     def end(self, reason: Reason, *, leaked: bool = False) -> None:
-        """End all namespaces; every later use raises ``reason``."""
+        """End all namespaces. Later uses raise the error that ``reason`` returns."""
         self._ended = reason
         for namespace in self._namespaces.values():
             namespace.end(reason, leaked=leaked)

@@ -1,8 +1,10 @@
-"""Write stalls. A stalled write waits in Python until RocksDB accepts writes again.
+"""Wait while RocksDB stalls writes.
 
-By default a stalled write waits inside RocksDB and holds Python's global lock, so the whole process
-stops. On a full disk it stops for ever, because the thread that would recover waits for the write.
-So writes use ``no_slowdown``, which makes RocksDB refuse a stalled write, and this module waits.
+RocksDB stalls a write if flushes or compactions are behind. By default the write then waits inside
+RocksDB and holds the GIL, so that the whole process stops. If the disk is full, the process stops
+for ever, because RocksDB's recovery thread waits for the write. Therefore kstore sets
+``no_slowdown`` for its writes. RocksDB then refuses a write instead, and kstore waits without the
+GIL and retries.
 """
 
 from __future__ import annotations
@@ -22,17 +24,22 @@ _LONGEST_S = 0.25
 
 
 def is_stall(error: Exception) -> bool:
-    """Return True if RocksDB refused a write because of a stall, and wrote nothing."""
+    """Return True if RocksDB has refused a write because of a stall. Nothing was written then."""
     return "Write stall" in str(error)
 
 
 class Stalls:
-    """The stalls of one database.
+    """A helper that waits until a stall of one database ends.
 
     Parameters
     ----------
+    root : Rdict
+        The handle of the database.
+    path : Path
+        The directory of the database.
     room_bytes : int
-        If a flush fails and less space than this is left, the error says that the disk is full.
+        The least free disk space in bytes. If a flush fails and less space is free,
+        :meth:`wait` raises StorageFullError.
     """
 
     def __init__(self, root: Rdict, path: Path, room_bytes: int) -> None:
@@ -41,12 +48,19 @@ class Stalls:
         self._room_bytes = room_bytes
 
     def wait(self, attempt: int) -> None:
-        """Wait until writes are no longer stopped. Each ``attempt``, from 0 on, waits longer.
+        """Wait until RocksDB accepts writes again.
+
+        Parameters
+        ----------
+        attempt : int
+            The number of earlier calls for the same write. The wait is longer for a higher number.
 
         Raises
         ------
-        StorageFullError, EngineError
-            Writes are stopped because flushing fails.
+        StorageFullError
+            RocksDB cannot flush, and the disk is full.
+        EngineError
+            RocksDB cannot flush for another reason.
         """
         time.sleep(min(_SHORTEST_S * 2**attempt, _LONGEST_S))
         while self._property("is-write-stopped"):
@@ -58,13 +72,13 @@ class Stalls:
         return self._root.property_int_value(f"rocksdb.{name}") or 0
 
     def _give_up(self) -> None:
-        what = f"rocksdb database {self._path}: cannot write a batch: its buffers are full and "
+        what = f"rocksdb database {self._path}: cannot write a batch: "
         if shutil.disk_usage(self._path).free < self._room_bytes:
             raise StorageFullError(
-                f"{what}there is no space left on the disk to flush them. What was committed "
-                "before is intact: make room and commit again"
+                f"{what}the memory buffers are full, and the disk has no space left to flush "
+                "them to. All earlier commits are intact, so make room and commit again"
             )
         raise EngineError(
-            f"{what}flushing them fails; {self._path / 'LOG'} says why. Close the store and "
-            "open it again"
+            f"{what}the memory buffers are full, and RocksDB cannot flush them; the file "
+            f"{self._path / 'LOG'} contains the reason. Close the store and open it again"
         )

@@ -1,8 +1,8 @@
 """The package in which PySpark finds the data source ``format("kstore")``.
 
-PySpark imports every package ``pyspark_*`` before it uses any Python data source. So the import of
-this package must never fail. If kstore cannot be imported, only a use of ``format("kstore")``
-raises ImportError.
+PySpark imports every package ``pyspark_*`` before it uses any Python data source. If the import of
+this package failed, no Python data source would work. So this package can always be imported. If
+kstore itself cannot be imported, only a use of ``format("kstore")`` raises ImportError.
 """
 
 import contextlib
@@ -11,9 +11,21 @@ __all__ = ["DefaultSource", "failing_source"]
 
 
 def failing_source(format_name: str, remedy: str, reason: Exception) -> type:
-    """Return a data source that raises ImportError with the ``reason`` when it is used.
+    """Return a data source that raises ImportError when it is used.
 
-    Raises ImportError itself if PySpark is not installed.
+    Parameters
+    ----------
+    format_name : str
+        The name of the data source, for example ``"kstore"``.
+    remedy : str
+        The command that installs kstore with the needed extras.
+    reason : Exception
+        The error that the import of kstore raised.
+
+    Raises
+    ------
+    ImportError
+        PySpark is not installed.
     """
     from pyspark.sql.datasource import DataSource
 
@@ -26,8 +38,8 @@ def failing_source(format_name: str, remedy: str, reason: Exception) -> type:
 
         def __init__(self, options: dict[str, str]) -> None:
             raise ImportError(
-                f"Spark's Python cannot import kstore ({text}); "
-                f"install kstore for this Python, from a clone: {remedy}"
+                f"Spark's Python cannot import kstore ({text}). "
+                f"Install kstore for this Python from a clone: {remedy}"
             )
 
     return FailingSource

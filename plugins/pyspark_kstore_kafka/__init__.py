@@ -1,6 +1,6 @@
 """The package in which PySpark finds the data source ``format("kstore-kafka")``.
 
-The docstring of ``pyspark_kstore`` explains why its import never fails.
+The docstring of ``pyspark_kstore`` explains why the import of such a package must never fail.
 """
 
 import contextlib

@@ -1,1 +1,1 @@
-"""RocksDB's own files, read and written by kstore without RocksDB."""
+"""Functions that read and write the files of RocksDB without the RocksDB library."""

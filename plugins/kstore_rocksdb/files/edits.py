@@ -1,7 +1,7 @@
-"""The edits of a manifest, in the format of RocksDB's ``version_edit.h``.
+"""Read the edits of a RocksDB manifest.
 
-A manifest is a log (``log_format.h``) of edits. Each edit changes one column family. The id of the
-family follows the added and removed files in the record, so a whole record must be read.
+A manifest is a log of edits. RocksDB defines the format of an edit in ``version_edit.h``, and the
+format of a log in ``log_format.h``. Each edit changes one column family.
 """
 
 from __future__ import annotations
@@ -13,43 +13,43 @@ __all__ = ["HEADER", "Blob", "Edit", "Table", "UnknownEditError", "read_edits", 
 
 _BLOCK = 32_768
 HEADER = 7
-"""The number of bytes before the content of a log record, or of a part of one."""
+"""The number of bytes before the content of each fragment of a log record."""
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 
-# Tags of fields, grouped by their content; complete up to RocksDB 11.
+# The tags of the fields of an edit. The list is complete up to RocksDB 11.
 _COMPARATOR, _LOG_NUMBER, _NEXT_FILE, _CURSOR, _DELETED_FILE = 1, 2, 3, 5, 6
 _LAST_SEQUENCE = 4
 _NUMBERS = (9, 10, 203)
-"""The previous log, the oldest log to keep, the largest family id."""
+"""The tags of the previous log, the oldest log to keep and the largest id of a column family."""
 _NEW_FILE, _NEW_FILE_2, _NEW_FILE_3, _NEW_FILE_4 = 7, 100, 102, 103
 _FAMILY, _ADD_FAMILY, _DROP_FAMILY = 200, 201, 202
 _GROUP = 300
 _NEW_BLOB, _BLOB_GARBAGE = 400, 401
 _IGNORABLE = 1 << 13
-"""A field whose tag has this bit has a length, and may be skipped ..."""
+"""The bit in the tag of a field that begins with its length, so that a reader can skip it."""
 _OLD_BLOB, _OLD_BLOB_GARBAGE, _OLD_LOG, _OLD_LOG_GONE = (_IGNORABLE + n for n in (2, 3, 4, 5))
-"""... except these four, which only releases of 2020 wrote."""
+"""Four tags with this bit whose fields have no length. Only RocksDB releases of 2020 wrote them."""
 
 _END_OF_TABLE, _END_OF_BLOB, _END_OF_LOG = 1, 0, 1
 _OLDEST_BLOB, _PATH = 4, 65
 _BLOB_ENDS = 30 + 32
-"""The size of the head and the foot of a blob file."""
+"""The size of the header and the footer of a blob file, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table file.
+    """The description of a table file in a manifest.
 
     Attributes
     ----------
     size : int
-        In bytes.
+        The size of the file in bytes.
     oldest_blob : int
         The number of the oldest blob file that the table refers to, or 0.
     path : int
-        The index of the file's directory. 0 is the directory of the database.
+        The index of the directory of the file. 0 is the directory of the database.
     sequence : int
-        The sequence number of all rows of an ingested file, otherwise 0.
+        The sequence number of all rows if the file was ingested, otherwise 0.
     """
 
     size: int
@@ -60,14 +60,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """A blob file: large values outside the tables.
+    """The description of a blob file, which contains large values outside of the table files.
 
     Attributes
     ----------
     size : int
-        In bytes.
+        The size of the file in bytes.
     count : int
-        The number of its values.
+        The number of values in the file.
     """
 
     size: int
@@ -76,32 +76,34 @@ class Blob:
 
 @dataclass(slots=True)
 class Edit:
-    """One edit: the content of a record.
+    """One edit of a manifest, which changes one column family.
 
     Attributes
     ----------
     family : int
-        The id of its column family.
+        The id of the column family.
     adds : str or None
-        The name of the family, if the edit adds it.
+        The name of the column family if the edit adds it, otherwise None.
     drops : bool
-        True if the edit drops the family.
+        True if the edit drops the column family.
     next_file : int
-        The next file number; 0 if the edit does not have it.
+        The number that the next new file will get; 0 if the edit does not contain it.
     log_number : int
-        The oldest write-ahead log that the family still needs; 0 if the edit does not have it.
+        The number of the oldest write-ahead log that the column family still needs; 0 if the edit
+        does not contain it.
     last_sequence : int
-        The last used sequence number; 0 if the edit does not have it.
+        The last sequence number that was used; 0 if the edit does not contain it.
     removed : list of int
-        The numbers of removed table files.
+        The numbers of the table files that the edit removes.
     tables : dict of int to Table
-        The new table files, by number.
+        The table files that the edit adds, by number.
     blobs : dict of int to Blob
-        The new blob files, by number.
+        The blob files that the edit adds, by number.
     garbage : dict of int to int
-        The numbers of blob files, with the number of values that became unused.
+        For each number of a blob file, the number of its values that became unused.
     to_come : int
-        The number of later edits in the same group. The edits of a group take effect together.
+        The number of edits of the same group that follow. The edits of a group take effect
+        together.
     """
 
     family: int = 0
@@ -118,15 +120,16 @@ class Edit:
 
 
 class UnknownEditError(Exception):
-    """An edit has an unknown field that must not be skipped."""
+    """The error for a manifest that contains something that kstore cannot read."""
 
 
 def read_edits(data: bytes) -> Iterator[Edit]:
-    """Iterate over the edits in their order. Edits of an incomplete group are omitted.
+    """Yield the edits of a manifest in their order, except those of an incomplete last group.
 
     Raises
     ------
     UnknownEditError
+        An edit has an unknown field that a reader must not skip.
     IndexError
         A record ends within a field.
     """
@@ -140,7 +143,7 @@ def read_edits(data: bytes) -> Iterator[Edit]:
 
 
 def records(data: bytes) -> Iterator[bytes]:
-    """Iterate over the complete records of a log file. Their checksums are not checked.
+    """Yield the complete records of a log file, without a check of their checksums.
 
     Raises
     ------
@@ -162,11 +165,11 @@ def records(data: bytes) -> Iterator[bytes]:
             yield b"".join(parts)
             parts = []
         elif kind not in (_FIRST, _MIDDLE):
-            raise UnknownEditError(f"a record of kind {kind}")
+            raise UnknownEditError(f"the manifest contains a record of the unknown kind {kind}")
 
 
 class _Fields:
-    """The fields of a record."""
+    """A reader of the fields of a record."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -177,7 +180,7 @@ class _Fields:
         return self._at < len(self._data)
 
     def number(self) -> int:
-        """Return a varint."""
+        """Read an integer of variable length, and return the integer."""
         found = shift = 0
         while True:
             byte = self._data[self._at]
@@ -188,17 +191,17 @@ class _Fields:
             shift += 7
 
     def text(self) -> bytes:
-        """Return bytes whose length is stored before them."""
+        """Read a length and then as many bytes, and return the bytes."""
         size = self.number()
         end = self._at + size
         if end > len(self._data):
-            raise IndexError("a record ends within a field")
+            raise IndexError("a record of the manifest ends within a field")
         found = self._data[self._at : end]
         self._at = end
         return found
 
     def custom(self, end: int) -> Iterator[tuple[int, bytes]]:
-        """Iterate over tags with their content, up to the tag `end`."""
+        """Yield pairs of a tag and its content, until the tag ``end`` is read."""
         while (tag := self.number()) != end:
             yield tag, self.text()
 
@@ -248,12 +251,12 @@ def _read_edit(fields: _Fields) -> Edit:
         elif tag == _COMPARATOR or tag & _IGNORABLE:
             fields.text()
         else:
-            raise UnknownEditError(f"a field of tag {tag}")
+            raise UnknownEditError(f"the manifest contains a field with the unknown tag {tag}")
     return edit
 
 
 def _read_table(fields: _Fields, tag: int) -> tuple[int, Table]:
-    """Return the number of a table file, and its description."""
+    """Read the field of an added table file. Return the file's number and its description."""
     path = blob = least = greatest = 0
     fields.number()  # level
     number = fields.number()
@@ -274,7 +277,7 @@ def _read_table(fields: _Fields, tag: int) -> tuple[int, Table]:
 
 
 def _read_blob(fields: _Fields) -> tuple[int, Blob]:
-    """Return the number of a blob file, and its description."""
+    """Read the field of an added blob file. Return the file's number and its description."""
     number, count, size = fields.number(), fields.number(), fields.number()
     fields.text()
     fields.text()  # name and value of its checksum

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""The two hashes of a table file: XXH64 over blocks, and the hash of keys in a Bloom filter.
+"""The hash of keys in the Bloom filter of a table file.
 
-The filter's hash is a preview of XXH3 (xxHash 0.7.2), which RocksDB has fixed as a part of its
-format. Only keys of at most 240 bytes are hashed here.
+RocksDB uses a preview version of XXH3 (from xxHash 0.7.2) as a part of its file format. This module
+can hash only keys of at most 240 bytes.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -39,12 +39,10 @@ cdef enum:
 cdef inline uint64_t p1() noexcept nogil: return 0x9E3779B185EBCA87ULL
 cdef inline uint64_t p2() noexcept nogil: return 0xC2B2AE3D27D4EB4FULL
 cdef inline uint64_t p3() noexcept nogil: return 0x165667B19E3779F9ULL
-cdef inline uint64_t p4() noexcept nogil: return 0x85EBCA77C2B2AE63ULL
-cdef inline uint64_t p5() noexcept nogil: return 0x27D4EB2F165667C5ULL
 
 
 cdef inline uint64_t read64(const uint8_t *data) noexcept nogil:
-    """Eight little-endian bytes; a compiler makes one load of it."""
+    """Return eight little-endian bytes as a number. The compiler makes one load of this."""
     return (
         <uint64_t>data[0] | (<uint64_t>data[1] << 8)
         | (<uint64_t>data[2] << 16) | (<uint64_t>data[3] << 24)
@@ -60,62 +58,20 @@ cdef inline uint64_t read32(const uint8_t *data) noexcept nogil:
     )
 
 
-cdef inline uint64_t rotated(uint64_t bits, int by) noexcept nogil:
-    return (bits << by) | (bits >> (64 - by))
-
-
-cdef inline uint64_t one_round(uint64_t sum, uint64_t lane) noexcept nogil:
-    return rotated(sum + lane * p2(), 31) * p1()
-
-
-cdef inline uint64_t xxh64(const uint8_t *data, size_t size) noexcept nogil:
-    """XXH64 with the seed 0."""
-    cdef const uint8_t *end = data + size
-    cdef uint64_t a, b, c, d, bits
-    if size >= 32:
-        a, b, c, d = p1() + p2(), p2(), 0, 0 - p1()
-        while end - data >= 32:
-            a = one_round(a, read64(data))
-            b = one_round(b, read64(data + 8))
-            c = one_round(c, read64(data + 16))
-            d = one_round(d, read64(data + 24))
-            data += 32
-        bits = rotated(a, 1) + rotated(b, 7) + rotated(c, 12) + rotated(d, 18)
-        bits = (bits ^ one_round(0, a)) * p1() + p4()
-        bits = (bits ^ one_round(0, b)) * p1() + p4()
-        bits = (bits ^ one_round(0, c)) * p1() + p4()
-        bits = (bits ^ one_round(0, d)) * p1() + p4()
-    else:
-        bits = p5()
-    bits += size
-    while end - data >= 8:
-        bits = rotated(bits ^ one_round(0, read64(data)), 27) * p1() + p4()
-        data += 8
-    if end - data >= 4:
-        bits = rotated(bits ^ (read32(data) * p1()), 23) * p2() + p3()
-        data += 4
-    while data < end:
-        bits = rotated(bits ^ (data[0] * p5()), 11) * p1()
-        data += 1
-    bits = (bits ^ (bits >> 33)) * p2()
-    bits = (bits ^ (bits >> 29)) * p3()
-    return bits ^ (bits >> 32)
-
-
 cdef inline uint64_t avalanche(uint64_t bits) noexcept nogil:
     bits = (bits ^ (bits >> 37)) * p3()
     return bits ^ (bits >> 32)
 
 
 cdef inline uint64_t mixed(const uint8_t *data, int at) noexcept nogil:
-    """Sixteen bytes with those of the secret from `at`."""
+    """Mix sixteen bytes of the key with the bytes of the secret from ``at`` on."""
     return kstore_fold(
         read64(data) ^ read64(KSTORE_SECRET + at), read64(data + 8) ^ read64(KSTORE_SECRET + at + 8)
     )
 
 
 cdef inline uint64_t filter_hash(const uint8_t *key, size_t size) noexcept nogil:
-    """The hash of a key in a Bloom filter. The key has at most LONGEST_HASHED bytes."""
+    """Return the hash of a key of at most LONGEST_HASHED bytes for a Bloom filter."""
     cdef uint64_t one, other, bits
     cdef int i
     if size > 128:

@@ -1,17 +1,21 @@
-"""Read a manifest, and detect one that has lost its end.
+"""Read the manifest of a RocksDB database, and detect a manifest that was truncated.
 
-A truncated manifest looks like a valid older one. RocksDB accepts it without an error: it loses the
-files and column families that were added later, restores those that were dropped later, and removes
-files. But other files still show what the manifest has lost:
+A truncated manifest looks like a valid older manifest, so RocksDB accepts it without an error. The
+database then loses the files and column families that were added later, and contains column
+families that were dropped later. RocksDB also deletes the files that it does not find in the
+manifest. kstore detects the truncation before RocksDB opens the database, because other files still
+show what the manifest has lost:
 
-* The options file, which is written after each change of the column families, names them.
-* A flush writes the rows of a write-ahead log to table files, and the log stays until the manifest
-  has them. So for table files that are not in the manifest, either the log exists and the flush was
-  interrupted, or the log is gone and the manifest has lost the flush.
+* RocksDB writes an options file after each change of the column families. This file contains the
+  names of all column families.
+* A flush writes the rows of a write-ahead log to table files. RocksDB deletes the log only after it
+  has added the table files to the manifest. So if a table file is not in the manifest, either the
+  log still exists because the flush was interrupted, or the manifest was truncated.
 
-All files of a database get their numbers from one counter, and each change of the families records
-the counter in the manifest. So the numbers show if an options file is older than a change. They
-also show if a table file was begun before a family was dropped, and so may belong to that family.
+All files of a database get their numbers from one counter. Each change of the column families
+writes the counter to the manifest. So the number of an options file shows whether the file is older
+than a change. The number of a table file shows whether the file is older than the drop of a column
+family. If it is, the file may belong to this column family.
 """
 
 from __future__ import annotations
@@ -34,25 +38,26 @@ _OPTIONS = re.compile(r"OPTIONS-\d+")
 _FAMILY = re.compile(r'^\[CFOptions "(.*)"\]$', re.MULTILINE)
 _ESCAPED = re.compile(r"\\(.)")
 _DEFAULT = 0
-"""The id of the family that every database has."""
+"""The id of the column family ``default``, which every database has."""
 
 
 @dataclass(slots=True)
 class Family:
-    """A column family that exists.
+    """An existing column family in a manifest.
 
     Attributes
     ----------
     name : str
+        The name of the column family.
     since : int
-        The number of the first options file that lists the family. A file with a smaller number is
-        older than the family.
+        The file number at which the column family was added. A file with a smaller number is older
+        than the column family.
     tables : dict of int to Table
-        The table files in use.
+        The table files in use, by number.
     blobs : dict of int to Blob
-        All blob files that were ever added.
+        All blob files that were ever added, by number.
     garbage : dict of int to int
-        The number of unused values of each blob file.
+        The number of unused values in a blob file, by the number of the file.
     """
 
     name: str
@@ -62,12 +67,13 @@ class Family:
     garbage: dict[int, int] = field(default_factory=dict)
 
     def files(self) -> Iterator[tuple[str, int]]:
-        """Iterate over the names and sizes of the used files in the directory of the database."""
+        """Yield the name and size of each file in use in the directory of the database."""
         for number, table in self.tables.items():
             if not table.path:
                 yield f"{number:06d}.sst", table.size
         linked = {table.oldest_blob for table in self.tables.values()} & self.blobs.keys()
-        for number, blob in self.blobs.items():  # no edit removes a blob file
+        # No edit removes a blob file, so find the files that are still in use.
+        for number, blob in self.blobs.items():
             in_use = number in linked or self.garbage.get(number, 0) < blob.count
             if in_use and number >= min(linked, default=number + 1):
                 yield f"{number:06d}.blob", blob.size
@@ -75,24 +81,26 @@ class Family:
 
 @dataclass(slots=True)
 class Manifest:
-    """The content of a manifest, which is the result of its edits.
+    """The state of a database that results from the edits of its manifest.
 
     Attributes
     ----------
     number : int
         The number of the manifest file.
     families : dict of int to Family
-        The existing families by their ids, which are never used again.
+        The existing column families, by id. An id is never used for two column families.
     dropped : dict of str to int
-        The names of dropped families. The values are the next file number as of each drop.
+        The dropped column families. For each name, the value is the next file number at the time
+        of the drop.
     files : set of int
-        The numbers of all table files that the manifest has ever listed.
+        The numbers of all table files that any edit has added.
     log_number : int
-        The number of the newest write-ahead log in it, which is needed until a later edit.
+        The greatest number of a write-ahead log in the edits. This log is needed until a later
+        edit.
     last_sequence : int
-        The last sequence number that was used before the last edit.
+        The greatest sequence number in the edits.
     ingested : set of int
-        The sequence numbers of ingested table files, which no write-ahead log has.
+        The sequence numbers of ingested table files. No write-ahead log contains these numbers.
     """
 
     number: int
@@ -107,12 +115,13 @@ class Manifest:
         self.families.setdefault(_DEFAULT, Family("default", self.number))
 
     def apply(self, edit: Edit) -> None:
-        """Apply an edit."""
+        """Change the state as an edit says."""
         self.log_number = max(self.log_number, edit.log_number)
         self.last_sequence = max(self.last_sequence, edit.last_sequence)
         self.ingested |= {table.sequence for table in edit.tables.values()}
         if edit.adds is not None:
-            # The families at the begin of a manifest are older than the manifest.
+            # An edit without a file number is at the begin of the manifest. Its column family is
+            # older than the manifest.
             self.families[edit.family] = Family(edit.adds, edit.next_file or self.number)
         elif edit.drops:
             gone = self.families.pop(edit.family, None)
@@ -121,7 +130,9 @@ class Manifest:
             return
         family = self.families.get(edit.family)
         if family is None:
-            raise UnknownEditError(f"an edit of the family {edit.family}, which does not exist")
+            raise UnknownEditError(
+                f"the manifest changes the column family {edit.family}, which does not exist"
+            )
         for number in edit.removed:
             family.tables.pop(number, None)
         family.tables |= edit.tables  # a table that moves to another level is removed and added
@@ -132,17 +143,12 @@ class Manifest:
 
     @property
     def live(self) -> dict[str, int]:
-        """The names of the used files, with their sizes in bytes."""
+        """The sizes in bytes of all files in use, by name."""
         return {name: size for one in self.families.values() for name, size in one.files()}
 
 
 def check_manifest(path: Path) -> None:
-    """Refuse a database whose manifest has lost its end.
-
-    Raises
-    ------
-    CorruptionError
-    """
+    """Raise CorruptionError if the manifest of a database was truncated."""
     with suppress(OSError, UnknownEditError, ValueError, IndexError):
         manifest = read_manifest(path)
         names = [entry.name for entry in path.iterdir()]
@@ -150,7 +156,7 @@ def check_manifest(path: Path) -> None:
         if lost:
             raise CorruptionError(
                 f"rocksdb database {path}: MANIFEST-{manifest.number:06d} has lost its end: "
-                f"{lost}. Opening it would lose rows without an error. Nothing was changed: put "
+                f"{lost}. RocksDB would lose rows without an error. Nothing was changed. Put "
                 "the file back from a copy, or restore the store from its changelog. To see "
                 "which other stores and segments of the directory can be read, run: "
                 f"{inspect_command(path)}"
@@ -158,14 +164,13 @@ def check_manifest(path: Path) -> None:
 
 
 def file_faults(path: Path) -> list[str]:
-    """Compare the files of a database with its manifest, and iterate over the faults."""
-    with suppress(FileNotFoundError):  # it was dropped meanwhile
+    """Compare the files of a database with its manifest, and return a message for each fault."""
+    with suppress(FileNotFoundError):  # the database was dropped meanwhile
         for _ in range(_ATTEMPTS):
             before = current_manifest(path)
             faults = [*_file_faults(path)]
-            if (
-                not faults or current_manifest(path) == before
-            ):  # else a writer has replaced files meanwhile
+            # If the manifest has changed, a writer may have replaced files during the check.
+            if not faults or current_manifest(path) == before:
                 return faults
     return []
 
@@ -177,10 +182,10 @@ def _file_faults(path: Path) -> Iterator[str]:
     except CorruptionError as error:
         yield str(error)
         return
-    except UnknownEditError:  # of a newer RocksDB: opening the database with this one reports it
+    except UnknownEditError:  # from a newer RocksDB; the open raises an error for it
         return
     except (OSError, ValueError, IndexError) as error:
-        yield f"its manifest cannot be read: {error!r}"
+        yield f"the manifest cannot be read: {error!r}"
         return
     for name, size in sorted(manifest.live.items()):
         file = path / name
@@ -191,7 +196,7 @@ def _file_faults(path: Path) -> Iterator[str]:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read the current manifest of a directory."""
+    """Read the current manifest of the database in ``path``."""
     name = (path / "CURRENT").read_text().strip()
     manifest = Manifest(int(name.removeprefix("MANIFEST-")))
     for edit in read_edits((path / name).read_bytes()):
@@ -200,7 +205,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def _lost_families(path: Path, names: list[str], manifest: Manifest) -> str:
-    """Return the fault if a newer options file lists other families, otherwise an empty text."""
+    """Return a message if a newer options file has other column families, otherwise ``""``."""
     known = {family.name: family.since for family in manifest.families.values()}
     for options in sorted(filter(_OPTIONS.fullmatch, names)):  # RocksDB keeps the newest two
         number = int(options.removeprefix("OPTIONS-"))
@@ -210,10 +215,10 @@ def _lost_families(path: Path, names: list[str], manifest: Manifest) -> str:
         named = {_ESCAPED.sub(r"\1", name) for name in _FAMILY.findall(text)}
         lost = {name for name in named - {*known} if number >= manifest.dropped.get(name, 0)}
         if lost:
-            return f"{options} has {_listed(lost)}"
+            return f"{options} contains {_listed(lost)}, which the manifest does not contain"
         gone = {name for name, since in known.items() if number >= since} - named
         if gone and _is_whole(text):
-            return f"{options} shows that {_listed(gone)} was dropped"
+            return f"{options} shows that {_listed(gone)} was dropped, but the manifest does not"
     return ""
 
 
@@ -222,23 +227,25 @@ def _listed(names: set[str]) -> str:
 
 
 def _is_whole(options: str) -> bool:
-    """Return True if an options file is complete. Then all families end with the same option."""
-    _, *families = _FAMILY.split(options)[::2]
-    ends = {family.rstrip().rpartition("\n")[2].partition("=")[0] for family in families}
-    return len(ends) == 1 and options.endswith("\n")
+    """Return True if an options file is complete, or was cut at the end of a column family.
+
+    The options of a family end with those of its table files, and every section with an empty line.
+    """
+    last = options.rpartition("\n[")[2]
+    return last.startswith("TableOptions/") and last.endswith("\n  \n")
 
 
 def _lost_files(names: list[str], manifest: Manifest) -> str:
-    """Return the fault if a table file has neither a log nor an edit, otherwise an empty text."""
-    # The log and the files of a dropped family are ignored.
+    """Return a message if the manifest has lost table files of a flush, otherwise ``""``."""
+    # Ignore files that may belong to a dropped column family.
     begun = max(manifest.log_number + 1, manifest.number + 1, *manifest.dropped.values(), 0)
     lost = sorted(n for n in _numbers(names, "sst") - manifest.files if n >= begun)
-    # The numbers of the last log in the manifest: from its last flush, or older than itself.
+    # The log that contains the same rows has one of these numbers.
     logs = range(manifest.log_number, max(manifest.log_number + 1, manifest.number))
     if not lost or not _numbers(names, "log").isdisjoint(logs):
         return ""
     files = ", ".join(f"{number:06d}.sst" for number in lost)
-    return f"it does not list {files}, and the log with the same rows is gone"
+    return f"the manifest does not list {files}, and the log with the same rows is missing"
 
 
 def _numbers(names: list[str], kind: str) -> set[int]:

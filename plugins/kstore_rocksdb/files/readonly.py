@@ -1,14 +1,16 @@
-"""Read-only databases. RocksDB opens a scratch directory with links and copies of the files.
+"""Make temporary directories in which RocksDB opens a database for reading only.
 
-The binding writes into any directory that it opens, read-only or not, and RocksDB adds a log. So a
-read-only database is opened in a temporary directory. Table files, which never change, are linked;
-the other files, which are small, are copied. This works on a read-only file system and beside a
-live writer.
+The library ``rocksdict`` writes to every directory that it opens, even for reading only. So kstore
+opens a read-only database in a temporary directory. The directory contains links to the table
+files, which never change, and copies of the other files, which are small. This works on a read-only
+file system, and while a writer has the database open.
 
-The copy is consistent. A writer records each change of its set of files in the manifest first, so
-the copied files fit together if the manifest did not change during the copy. Write-ahead logs only
-grow, one after the other. The newest log is copied first, so the copied rows are a prefix of the
-written rows.
+The copy is consistent for two reasons:
+
+* A writer records each change of its set of files in the manifest first. So if the manifest did not
+  change during the copy, the copied files belong together.
+* A writer appends rows to the newest write-ahead log only. kstore copies the newest log first, so
+  the copied rows are a prefix of the written rows.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from kstore_core.system.scratch import HELD, Scratch
 __all__ = ["KEPT", "copy_scratch", "current_manifest", "with_scratch"]
 
 KEPT = ".beyond-gap"
-"""The suffix of a write-ahead log that is not replayed; see :mod:`kstore_rocksdb.files.wal`."""
+"""The suffix of a log that must not be replayed; see :mod:`kstore_rocksdb.files.wal`."""
 
 _LINKED = (".sst", ".blob")
 _LOG = ".log"
@@ -40,16 +42,17 @@ Opened = TypeVar("Opened")
 
 
 def with_scratch(source: Path, use: Callable[[Scratch], Opened]) -> Opened:
-    """Make a scratch directory for ``source``, and return ``use(scratch)``.
+    """Make a temporary copy of the database in ``source``, and return ``use(scratch)``.
 
-    The scratch directory remains if ``use`` succeeds.
+    If ``use`` raises an error, the temporary directory is removed. Otherwise the caller must remove
+    the directory later.
 
     Raises
     ------
     FileNotFoundError
         There is no database in ``source``.
     EngineError
-        A writer changes the database faster than it can be copied.
+        A writer has changed the database during each attempt to copy it.
     """
     begun = time.monotonic()
     attempt = 0
@@ -75,12 +78,15 @@ def with_scratch(source: Path, use: Callable[[Scratch], Opened]) -> Opened:
         attempt += 1
     raise EngineError(
         f"rocksdb database {source} changed {attempt} times while it was being opened for "
-        "reading; try again, or read a checkpoint of it"
+        "reading. Try again, or read a checkpoint of the database"
     )
 
 
 def copy_scratch(scratch: Path, target: Path) -> None:
-    """Copy a scratch directory without links to its files. ``CURRENT`` is copied last."""
+    """Copy a temporary directory to ``target``, with copies of the linked files.
+
+    ``CURRENT`` is copied last, so that an incomplete copy is not a database.
+    """
     target.mkdir()
     try:
         for file in sorted(scratch.iterdir(), key=lambda file: file.name == "CURRENT"):
@@ -92,7 +98,7 @@ def copy_scratch(scratch: Path, target: Path) -> None:
 
 
 def current_manifest(source: Path) -> tuple[str, int]:
-    """Return the name and the length of the current manifest. The length is -1 if it is missing."""
+    """Return the name and the size of the current manifest. The size is -1 if it is missing."""
     current = (source / "CURRENT").read_text(errors="replace").rstrip("\n")
     try:
         return current, (source / current).stat().st_size
@@ -101,7 +107,7 @@ def current_manifest(source: Path) -> tuple[str, int]:
 
 
 def _fill(scratch: Path, source: Path) -> None:
-    """Link and copy the files, the newest log first. A file that vanishes was not needed."""
+    """Link or copy the files of a database. A file that is deleted meanwhile is not needed."""
     logs: list[Path] = []
     for file in source.resolve().iterdir():
         if file.suffix in _LINKED:

@@ -1,11 +1,12 @@
 # cython: language_level=3
-"""Write table files of RocksDB from lists of sorted rows, for an ingestion.
+"""Write RocksDB table files from lists of sorted rows.
 
-The binding's own writer takes one call for each row. This one builds the same format, block-based
-tables of format version 5, which RocksDB reads since 6.6: data blocks with shared prefixes, a Bloom
-filter, an index with shortened keys, properties, and an XXH64 checksum in each block. Blocks are
-not compressed. The format is described at https://github.com/facebook/rocksdb/wiki, pages
-Rocksdb-BlockBasedTable-Format and RocksDB-Bloom-Filter.
+The writer of the library ``rocksdict`` needs one call for each row. This writer is faster, and
+writes the same format: block-based tables of the format version 5, which RocksDB reads since the
+version 6.6. A file has data blocks with shared prefixes, a Bloom filter, an index with shortened
+keys, properties, and an XXH64 checksum in each block. Blocks are not compressed. The format is
+described at https://github.com/facebook/rocksdb/wiki, pages Rocksdb-BlockBasedTable-Format and
+RocksDB-Bloom-Filter.
 """
 
 import random
@@ -13,6 +14,7 @@ import struct
 import time
 from io import FileIO
 
+import xxhash
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.memoryview cimport PyMemoryView_FromMemory
@@ -20,8 +22,9 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
+from kstore_core.engine.packed cimport PackedBytes
 from kstore_core.engine.prefetching cimport LINE_BYTES, prefetch_all
-from kstore_rocksdb.files.hashes cimport LONGEST_HASHED, filter_hash, xxh64
+from kstore_rocksdb.files.hashes cimport LONGEST_HASHED, filter_hash
 
 __all__ = ["TableWriter"]
 
@@ -39,7 +42,7 @@ cdef enum:
     LARGEST_FILTER = 0xFFFFFFC0
 
 cdef inline void prefetch_object(PyObject *data) noexcept:
-    """Prefetch the first lines of a bytes object."""
+    """Prefetch the first four cache lines of a bytes object."""
     prefetch_all(data, <const uint8_t *>data + 4 * LINE_BYTES)
 
 
@@ -65,14 +68,14 @@ cdef struct Buffer:
 
 
 cdef inline uint8_t *more(Buffer *buffer, size_t size) except NULL:
-    """Make room for `size` more bytes, and return their address."""
+    """Enlarge a buffer for ``size`` more bytes if necessary, and return the address of its end."""
     cdef size_t room
     cdef void *data
     if buffer.room - buffer.size < size:
         room = max(2 * buffer.room, buffer.size + size, 4096)
         data = realloc(buffer.data, room)
         if data is NULL:
-            raise MemoryError(f"no memory for {room} bytes of a table file")
+            raise MemoryError(f"cannot allocate {room} bytes of memory for a table file")
         buffer.data, buffer.room = <uint8_t *>data, room
     return buffer.data + buffer.size
 
@@ -94,7 +97,10 @@ cdef inline uint8_t *put_u32(uint8_t *here, uint32_t number) noexcept:
 
 
 cdef inline uint8_t *put_row_type(uint8_t *here, RowType kind) noexcept:
-    """The last 8 bytes of a key in a data block: its type, and the sequence number 0."""
+    """Write the last 8 bytes of a key in a data block, which are its type and the number 0.
+
+    Return the address after these bytes.
+    """
     cdef int i
     here[0] = <uint8_t>kind
     for i in range(1, 8):
@@ -120,7 +126,7 @@ cdef inline size_t shared_prefix(
 
 
 cdef bytes separator(bytes last, bytes first):
-    """A short key that is not less than `last`, and less than `first`."""
+    """Return a short key ``k`` with ``last <= k < first``."""
     cdef size_t at = shared_prefix(
         <const uint8_t *>PyBytes_AS_STRING(last), PyBytes_GET_SIZE(last),
         <const uint8_t *>PyBytes_AS_STRING(first), PyBytes_GET_SIZE(first),
@@ -131,7 +137,7 @@ cdef bytes separator(bytes last, bytes first):
 
 
 cdef int small_block(Buffer *out, list rows, int interval) except -1:
-    """Append the contents of a block of a few sorted ``(key, value)`` rows."""
+    """Append the contents of a block with sorted rows ``(key, value)``."""
     cdef size_t begin = out.size
     cdef list restarts = []
     cdef bytes last = b"", key, value
@@ -167,35 +173,37 @@ cdef class TableWriter:
     Parameters
     ----------
     path : str
-        It must not exist.
+        The path of the file, which must not exist.
     block_size : int
-        The size at which a data block ends, in bytes.
+        The size in bytes at which a data block ends.
     bloom_bits : int
-        Bits for each key in the Bloom filter; 0 for no filter. A file with a key of more than 240
-        bytes has none, until RocksDB compacts it.
+        The number of bits per key in the Bloom filter; no filter if 0. If a key has more than 240
+        bytes, the file has no filter until RocksDB compacts it.
 
     Attributes
     ----------
     rows : int
-        The number of rows added so far.
+        The number of rows that were added so far.
     size : int
-        The number of bytes of the finished blocks so far.
+        The size of the finished blocks in bytes.
     """
 
     cdef readonly uint64_t rows
     cdef object file
-    cdef Buffer out             # finished blocks and the one that is being filled
-    cdef Buffer restarts        # positions in that block, of 32 bits each
+    cdef Buffer out             # the finished blocks and the current block
+    cdef Buffer restarts        # positions in the current block, 32 bits each
     cdef Buffer index
     cdef Buffer index_restarts
-    cdef Buffer hashes          # of all keys, 64 bits each; empty without a filter
-    cdef uint64_t flushed       # bytes in the file
-    cdef size_t begin           # where the block that is being filled begins in `out`
+    cdef Buffer hashes          # the hashes of all keys, 64 bits each; empty without a filter
+    cdef uint64_t flushed       # the number of bytes that were written to the file
+    cdef size_t begin           # the position in `out` at which the current block begins
     cdef size_t block_size
     cdef int bloom_bits
     cdef bint filtered
-    cdef int counter            # rows since the last restart
-    cdef bytes last             # key
+    cdef int counter            # the number of rows since the last restart
+    cdef const uint8_t *last    # the last key; NULL before the first row
+    cdef size_t last_size
+    cdef bytes last_key         # a copy of the last key, because the caller may free its rows
     cdef bytes pending          # the last key of a finished block that is not in the index yet
     cdef uint64_t pending_at
     cdef uint64_t pending_size
@@ -222,14 +230,17 @@ cdef class TableWriter:
         return self.flushed + self.begin
 
     def add(self, keys, values, *, bint deletions=False):
-        """Append rows.
+        """Append rows. If this method raises an error, the file must not be finished.
 
         Parameters
         ----------
-        keys, values : sequence of bytes
-            Parallel, and strictly ascending by key, also after the rows before.
+        keys : sequence of bytes
+            The keys, strictly ascending. The first key must follow the last key of the earlier
+            rows.
+        values : sequence of bytes or None
+            The value of each key.
         deletions : bool
-            Take a value of None as the deletion of its key.
+            If True, a value of None deletes its key. If False, it raises TypeError.
 
         Raises
         ------
@@ -237,46 +248,65 @@ cdef class TableWriter:
             A key or value is not bytes.
         ValueError
             The keys are not strictly ascending, the lists differ in length, or a row is too large.
-
-        After an error, the file must not be finished.
         """
-        cdef list all_keys = list(keys), all_values = list(values)
-        cdef Py_ssize_t count = len(all_keys), index
+        if len(values) != len(keys):
+            raise ValueError(f"a chunk has {len(keys)} keys but {len(values)} values")
+        try:
+            if isinstance(keys, PackedBytes) and isinstance(values, PackedBytes):
+                self.add_packed(<PackedBytes>keys, <PackedBytes>values)
+            else:
+                self.add_objects(list(keys), list(values), deletions)
+        finally:
+            if self.last is not NULL:  # copy the last key, because the caller may free the rows
+                self.last_key = (<const char *>self.last)[: self.last_size]
+                self.last = <const uint8_t *>PyBytes_AS_STRING(self.last_key)
+
+    cdef int add_packed(self, PackedBytes keys, PackedBytes values) except -1:
+        cdef Py_ssize_t index
+        for index in range(keys.stop - keys.start):
+            self.add_row(
+                keys.at(index), keys.size(index), values.at(index), values.size(index), VALUE
+            )
+        return 0
+
+    cdef int add_objects(self, list keys, list values, bint deletions) except -1:
+        cdef Py_ssize_t count = len(keys), index
         cdef bytes key, value
-        if len(all_values) != count:
-            raise ValueError(f"{count} keys have {len(all_values)} values")
         for index in range(count):
             if index + AHEAD < count:
-                prefetch_object(<PyObject *>all_keys[index + AHEAD])
-                prefetch_object(<PyObject *>all_values[index + AHEAD])
-            key, value = all_keys[index], all_values[index]
+                prefetch_object(<PyObject *>keys[index + AHEAD])
+                prefetch_object(<PyObject *>values[index + AHEAD])
+            key, value = keys[index], values[index]
             if key is None:
-                raise TypeError("a key is bytes, not None")
+                raise TypeError("a key must be bytes, not None")
             if value is None and not deletions:
-                raise TypeError("the values of a bulk load are bytes, not None")
-            self.add_row(key, value)
+                raise TypeError("the values of a bulk load must be bytes, not None")
+            self.add_row(
+                <const uint8_t *>PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key),
+                NULL if value is None else <const uint8_t *>PyBytes_AS_STRING(value),
+                0 if value is None else PyBytes_GET_SIZE(value),
+                DELETION if value is None else VALUE,
+            )
+        return 0
 
-    cdef int add_row(self, bytes key, bytes value) except -1:
-        cdef size_t key_size = PyBytes_GET_SIZE(key)
-        cdef size_t value_size = 0 if value is None else PyBytes_GET_SIZE(value)
-        cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(key)
+    cdef int add_row(
+        self, const uint8_t *data, size_t key_size, const uint8_t *value, size_t value_size,
+        RowType kind,
+    ) except -1:
         cdef size_t shared = 0
         cdef uint8_t *here
         if key_size + value_size > LARGEST_ROW:
             raise ValueError(f"a row of {key_size + value_size} bytes is too large for a table file")
-        if self.last is not None:
-            shared = shared_prefix(
-                <const uint8_t *>PyBytes_AS_STRING(self.last), PyBytes_GET_SIZE(self.last),
-                data, key_size,
-            )
+        if self.last is not NULL:
+            shared = shared_prefix(self.last, self.last_size, data, key_size)
             if shared == key_size or (
-                shared < <size_t>PyBytes_GET_SIZE(self.last) and data[shared] < <uint8_t>PyBytes_AS_STRING(self.last)[shared]
+                shared < self.last_size and data[shared] < self.last[shared]
             ):
-                raise ValueError("the keys of a bulk load must be strictly ascending")
+                raise ValueError("the keys of a bulk load must be strictly ascending, but are not")
         if self.filled(key_size + value_size):
             self.end_block()
         if self.pending is not None:
-            self.add_to_index(separator(self.pending, key))
+            self.add_to_index(separator(self.pending, (<const char *>data)[:key_size]))
         if self.counter == RESTART_INTERVAL or self.out.size == self.begin:
             put_u32(more(&self.restarts, 4), <uint32_t>(self.out.size - self.begin))
             self.restarts.size += 4
@@ -287,14 +317,14 @@ cdef class TableWriter:
         here = put_varint(here, key_size - shared + 8)
         here = put_varint(here, value_size)
         memcpy(here, data + shared, key_size - shared)
-        here = put_row_type(here + (key_size - shared), DELETION if value is None else VALUE)
+        here = put_row_type(here + (key_size - shared), kind)
         if value_size:
-            memcpy(here, PyBytes_AS_STRING(value), value_size)
+            memcpy(here, value, value_size)
         self.out.size = here + value_size - self.out.data
         self.counter += 1
-        self.last = key
+        self.last, self.last_size = data, key_size
         self.rows += 1
-        self.deletions += value is None
+        self.deletions += kind == DELETION
         self.key_bytes += key_size + 8
         self.value_bytes += value_size
         if self.filtered:
@@ -307,7 +337,7 @@ cdef class TableWriter:
         return 0
 
     cdef bint filled(self, size_t row) noexcept:
-        """Return True if the block ends before a row of this size, by RocksDB's rule."""
+        """Return True if a row of ``row`` bytes must go into the next block, by RocksDB's rule."""
         cdef size_t size = self.out.size - self.begin
         if size == 0:
             return False
@@ -317,13 +347,13 @@ cdef class TableWriter:
         return size + row + 8 > self.block_size and 10 * size > 9 * self.block_size
 
     cdef int end_block(self) except -1:
-        """Finish the block that is being filled."""
+        """Finish the current data block."""
         memcpy(more(&self.out, self.restarts.size + 4), self.restarts.data, self.restarts.size)
         self.out.size += self.restarts.size
         put_u32(self.out.data + self.out.size, <uint32_t>(self.restarts.size // 4))
         self.out.size += 4
         self.restarts.size = 0
-        self.pending = self.last
+        self.pending = (<const char *>self.last)[: self.last_size]
         self.pending_at, self.pending_size = self.close_block()
         self.blocks += 1
         if self.out.size >= FLUSHED_BYTES:
@@ -331,12 +361,13 @@ cdef class TableWriter:
         return 0
 
     cdef (uint64_t, uint64_t) close_block(self) except *:
-        """Add the trailer of the block that begins at `begin`. Return its position and size."""
+        """Append the trailer of the current block. Return the position and size of the block."""
         cdef uint64_t at = self.flushed + self.begin
         cdef uint64_t size = self.out.size - self.begin
         cdef uint8_t *here = more(&self.out, TRAILER_BYTES)
         here[0] = 0     # not compressed
-        put_u32(here + 1, <uint32_t>xxh64(self.out.data + self.begin, size + 1))
+        block = PyMemoryView_FromMemory(<char *>self.out.data + self.begin, size + 1, PyBUF_READ)
+        put_u32(here + 1, <uint32_t>(<uint64_t>xxhash.xxh64_intdigest(block)))
         self.out.size += TRAILER_BYTES
         self.begin = self.out.size
         return at, size
@@ -351,7 +382,11 @@ cdef class TableWriter:
         return 0
 
     cdef int add_to_index(self, bytes key) except -1:
-        """Add the pending block to the index, by a key that separates it from the next one."""
+        """Add the pending block to the index.
+
+        ``key`` must not be less than the last key of the block, and must be less than the first key
+        of the next block.
+        """
         cdef size_t size = PyBytes_GET_SIZE(key)
         cdef uint8_t *here
         put_u32(more(&self.index_restarts, 4), <uint32_t>self.index.size)
@@ -365,7 +400,7 @@ cdef class TableWriter:
         return 0
 
     def finish(self):
-        """Finish and close the file. It has at least one row."""
+        """Finish and close the file, which must contain at least one row."""
         cdef uint64_t index_at, index_size, tail
         if self.out.size > self.begin:
             self.end_block()
@@ -395,17 +430,17 @@ cdef class TableWriter:
         self.file.close()
 
     def close(self):
-        """Close the file, finished or not."""
+        """Close the file, even if it is not finished."""
         self.file.close()
 
     cdef bytes handle(self):
-        """Close a block of metadata. Return its position and size as an entry of another block."""
+        """Finish a metadata block. Return its position and size as two varints."""
         cdef uint64_t at, size
         at, size = self.close_block()
         return varint(at) + varint(size)
 
     cdef uint64_t add_filter(self) except 0:
-        """Append the contents of the Bloom filter, and return their size."""
+        """Append the Bloom filter, and return its size in bytes."""
         cdef uint64_t keys = self.hashes.size // 8
         cdef uint64_t size = min((keys * self.bloom_bits + 7) // 8, <uint64_t>LARGEST_FILTER)
         cdef uint64_t *hashes = <uint64_t *>self.hashes.data
@@ -425,13 +460,14 @@ cdef class TableWriter:
             for probe in range(probes):
                 line[(bits >> 23) >> 3] |= <uint8_t>(1 << ((bits >> 23) & 7))
                 bits *= <uint32_t>0x9E3779B9
-        lines[size] = 0xFF          # a filter of the newer kinds,
-        lines[size + 2] = <uint8_t>probes   # the first of them
+        # 0xFF marks a newer kind of filter. The 0 in the next byte selects the first newer kind.
+        lines[size] = 0xFF
+        lines[size + 2] = <uint8_t>probes
         self.out.size += size + FILTER_METADATA
         return size + FILTER_METADATA
 
     cdef list properties(self, uint64_t tail, uint64_t index_size, uint64_t filter_bytes):
-        """The sorted rows of the properties block."""
+        """Return the sorted rows ``(key, value)`` of the properties block."""
         now = varint(int(time.time()))
         session = "".join(random.choices(_LETTERS, k=20)).encode()
         found = {
@@ -441,7 +477,8 @@ cdef class TableWriter:
             b"rocksdb.column.family.id": varint(2**31 - 1),
             b"rocksdb.comparator": _COMPARATOR,
             b"rocksdb.compression": b"NoCompression",
-            # RocksDB keys its cache by these: no two files may have the same ones.
+            # RocksDB uses the next three properties as a key of its block cache. So two files must
+            # not have the same values.
             b"rocksdb.creating.db.identity": b"kstore",
             b"rocksdb.creating.session.identity": session,
             b"rocksdb.original.file.number": varint(1),
@@ -473,7 +510,10 @@ cdef class TableWriter:
 
 
 cdef int probes_for(uint64_t millibits) noexcept:
-    """The number of probes of a filter with so many thousandths of a bit a key: RocksDB's table."""
+    """Return the number of probes of a filter, as in RocksDB's own table.
+
+    ``millibits`` is the size of the filter in thousandths of a bit per key.
+    """
     cdef int i
     cdef uint64_t[12] most = [
         2080, 3580, 5100, 6640, 8300, 10070, 11720, 14001, 16050, 18300, 22001, 25501

@@ -1,13 +1,14 @@
-"""Sequences of write-ahead logs. If a log before the last one has lost its end, find it.
+"""Find write-ahead logs that must not be replayed, because an older log was truncated.
 
-RocksDB begins a new log when a write buffer is full, and keeps the old log until the buffer is
-flushed. A crash meanwhile leaves both logs. If the older log has lost its end, RocksDB replays the
-rest of it, and then the whole newer log. The rows between are then missing, although the offsets
-of the newest batch count them as written.
+RocksDB begins a new log when a write buffer is full, and deletes the old log when the buffer is
+flushed. A crash before that leaves both logs. If the old log was truncated by the crash, RocksDB
+would replay the remaining rows of the old log, and then the whole new log. The rows that the
+truncation removed would be missing, although the stored offsets count them as written.
 
-Each batch begins with the sequence number of its first row, and the numbers of batches are
-consecutive. If a log does not begin where the log before it ended, there is a gap. kstore does not
-replay the logs after a gap, so the database has the rows that were committed before the gap.
+Each batch in a log begins with the sequence number of its first row, and the numbers of batches are
+consecutive. So there is a gap if a log does not begin with the number after the end of the previous
+log. kstore does not replay the logs after a gap. The database then contains exactly the rows that
+were committed before the gap.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ __all__ = ["logs_beyond_gap", "set_aside"]
 
 _log = logging.getLogger("kstore_core")
 _BATCH = struct.Struct("<QI")
-"""The head of a batch: its first sequence number and its number of rows."""
+"""The first bytes of a batch, which are its first sequence number and its number of rows."""
 
 
 def logs_beyond_gap(path: Path) -> list[Path]:
-    """Return the logs of a database after a gap, oldest first."""
+    """Return the paths of the logs after a gap, from the oldest to the newest."""
     logs = {int(log.stem): log for log in path.glob("*.log") if log.stem.isdecimal()}
     with suppress(OSError, UnknownEditError, ValueError, IndexError, struct.error):
         manifest = read_manifest(path)
@@ -44,7 +45,7 @@ def _gap(logs: list[Path], manifest: Manifest) -> int:
     is_cut = False
     for index, log in enumerate(logs):
         first = _first_sequence(log)
-        if first is None:  # only the last log may be empty
+        if first is None:  # if another log follows the empty log, the empty log was truncated
             is_cut = True
             continue
         lost = range(next_sequence, first)
@@ -66,7 +67,7 @@ def _first_sequence(log: Path) -> int | None:
 
 
 def _end(log: Path) -> int:
-    """Return the sequence number of the last row of a log, plus 1."""
+    """Return the sequence number that follows the last row of a log."""
     end = 0
     for record in records(log.read_bytes()):
         first, count = _BATCH.unpack_from(record)
@@ -75,14 +76,14 @@ def _end(log: Path) -> int:
 
 
 def set_aside(path: Path) -> None:
-    """Rename the logs after a gap, so that RocksDB does not replay them. Nothing is deleted."""
+    """Rename the logs after a gap, so that RocksDB does not replay them, and log a warning."""
     for log in logs_beyond_gap(path):
         renamed = log.with_name(log.name + KEPT)
         log.rename(renamed)
         _log.warning(
-            "rocksdb database %s: a write-ahead log before %s has lost its end, so later rows are "
-            "ignored; %s still has them. The offsets are those of the rows committed before: "
-            "process the input again from there",
+            "rocksdb database %s: a write-ahead log before %s has lost its end, so kstore ignores "
+            "the rows of this newer log. The file %s still contains these rows. The offsets of the "
+            "store are those before the lost rows. Process the input again from these offsets",
             path,
             log.name,
             renamed.name,

@@ -29,7 +29,7 @@ def refused(tmp_path: Path, native: lmdb.Environment, told: str, *, read_only: b
     native.close()
     data = tmp_path / "lmdb" / "s" / "data.mdb"
     before = data.read_bytes()
-    with pytest.raises(InconsistentStateError, match=f"another program's: .*{told}"):
+    with pytest.raises(InconsistentStateError, match=f"another program created .*: .*{told}"):
         LMDBEngine().open(tmp_path, "s", read_only=read_only)
     assert data.read_bytes() == before
 
@@ -40,14 +40,14 @@ def test_databases_of_another_order(
 ) -> None:
     native.open_db(b"default", **{flag: True})  # type: ignore[arg-type]
     native.open_db(b".empty")
-    refused(tmp_path, native, f"'default' has {flag}", read_only=read_only)
+    refused(tmp_path, native, f"'default' has the flags {flag}", read_only=read_only)
 
 
 def test_databases_of_other_names(
     tmp_path: Path, native: lmdb.Environment, read_only: bool
 ) -> None:
     native.open_db(b"theirs")
-    refused(tmp_path, native, "its databases are theirs", read_only=read_only)
+    refused(tmp_path, native, "its named databases are theirs", read_only=read_only)
 
 
 def test_names_that_are_no_text(tmp_path: Path, native: lmdb.Environment, read_only: bool) -> None:

@@ -77,6 +77,6 @@ def test_a_link_out_of_the_directory(tmp_path: Path) -> None:
 )
 def test_options_that_lmdb_cannot_take_are_refused_by_name(name: str, given: int) -> None:
     with pytest.raises(
-        SpecError, match=f"option '{name}' must be at least .*, at most .*, not {given}"
+        SpecError, match=f"option '{name}' must be at least .* and at most .*, not {given}"
     ):
         LMDBEngine({name: given})

@@ -142,7 +142,10 @@ def test_a_child_opens_nothing_where_its_parent_did(
     open_database().close()
 
     def child() -> None:
-        with pytest.raises(ForkedHandleError, match="forked from one that had opened RocksDB"):
+        with pytest.raises(
+            ForkedHandleError,
+            match="forked from a process that had opened RocksDB",
+        ):
             RocksDBEngine().open(tmp_path, "s", read_only=read_only)
         with pytest.raises(ForkedHandleError):
             RocksDBEngine().open(tmp_path, "other", read_only=read_only)

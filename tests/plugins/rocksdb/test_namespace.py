@@ -46,15 +46,15 @@ def test_chunks_start_small_and_grow(database: RocksDBDatabase) -> None:
     put(database, rows)
     for reverse in (False, True):
         chunks = list(database.namespace("default").scan(reverse=reverse))
-        assert [len(keys) for keys, _ in chunks] == [16, 64, 256, 1024, 1024, 616]
+        assert [len(keys) for keys, _ in chunks] == [32, 128, 512, 1024, 1024, 280]
         assert flat(chunks) == sorted(rows.items(), reverse=reverse)
 
 
 def test_a_scan_ends_at_the_edge_of_a_chunk(database: RocksDBDatabase) -> None:
-    put(database, numbered(16))
+    put(database, numbered(32))
     for reverse in (False, True):
         scan = database.namespace("default").scan(reverse=reverse)
-        assert len(next(scan)[0]) == 16
+        assert len(next(scan)[0]) == 32
         for _ in range(3):
             with pytest.raises(StopIteration):
                 next(scan)

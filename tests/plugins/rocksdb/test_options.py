@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,18 @@ OURS_ON_PURPOSE = {
     ("DBOptions", "info_log_level"),
     # lookups are faster
     ("DBOptions", "allow_mmap_reads"),
+    ("CFOptions/default", "memtable_whole_key_filtering"),
+    ("CFOptions/default", "memtable_prefix_bloom_size_ratio"),
+    (f"CFOptions/{ROWS_FAMILY}", "memtable_whole_key_filtering"),
+    (f"CFOptions/{ROWS_FAMILY}", "memtable_prefix_bloom_size_ratio"),
     # the other mode loses rows in silence when the middle of the log is damaged
     ("DBOptions", "wal_recovery_mode"),
     # information logs of a thousand openings are of no use
     ("DBOptions", "keep_log_file_num"),
     # of the machine
     ("DBOptions", "max_background_jobs"),
+    # of the number of table files
+    ("DBOptions", "max_file_opening_threads"),
     # the C interface names the filter and leaves out its bits
     ("TableOptions/BlockBasedTable/default", "filter_policy"),
     (f"TableOptions/BlockBasedTable/{ROWS_FAMILY}", "filter_policy"),
@@ -70,6 +77,21 @@ def test_the_defaults_are_those_of_kafka_streams(tmp_path: Path) -> None:
         assert ours[f"TableOptions/BlockBasedTable/{family}"]["filter_policy"] == "bloomfilter"
 
 
+def test_the_profile_kafka_has_the_options_of_kafka_streams(tmp_path: Path) -> None:
+    kafka = json.loads((GOLDEN / "rocksdb_options.json").read_text())["full_OPTIONS_of_kv_headers"]
+    ours = made(tmp_path, profile="kafka")
+    speed = {"allow_mmap_reads", "memtable_prefix_bloom_size_ratio", "memtable_whole_key_filtering"}
+    for section, values in kafka.items():
+        for key in speed & values.keys():
+            assert ours[section][key] == values[key], key
+    assert RocksDBEngine({"profile": "kafka"}).options == RocksDBOptions(
+        mmap_reads=False, write_buffer_filter=False
+    )
+    assert RocksDBEngine({"profile": "kstore"}).options == RocksDBOptions()
+    mixed = RocksDBEngine({"mmap_reads": True, "bloom_bits": 0, "profile": "kafka"}).options
+    assert mixed == RocksDBOptions(mmap_reads=True, bloom_bits=0, write_buffer_filter=False)
+
+
 def test_options_hold_for_existing_families_after_a_reopen(tmp_path: Path) -> None:
     """Without a list of families the binding takes the options that it finds."""
     made(tmp_path)
@@ -81,11 +103,23 @@ def test_options_hold_for_existing_families_after_a_reopen(tmp_path: Path) -> No
     assert ours["CFOptions/offsets"]["compaction_style"] == "kCompactionStyleLevel"  # its default
 
 
+def test_each_table_file_has_a_thread_that_opens_it(tmp_path: Path) -> None:
+    seen = set()
+    for count in range(4):
+        files = len(list((tmp_path / "rocksdb" / "s").glob("*.sst")))
+        seen.add(files)
+        assert made(tmp_path)["DBOptions"]["max_file_opening_threads"] == str(max(files, 1))
+        with closing(RocksDBEngine().open(tmp_path, "s")) as database:
+            database.load(ROWS_FAMILY, [([b"%d" % count], [b"v"])])
+    assert max(seen) > 1
+
+
 def test_every_option_arrives(tmp_path: Path) -> None:
     ours = made(
         tmp_path,
         write_buffer_bytes=2 << 20,
         max_write_buffers=5,
+        write_buffer_filter=False,
         block_cache_bytes=1 << 20,
         block_size_bytes=16384,
         bloom_bits=0,
@@ -99,6 +133,8 @@ def test_every_option_arrives(tmp_path: Path) -> None:
     rows, table = ours["CFOptions/default"], ours["TableOptions/BlockBasedTable/default"]
     assert rows["write_buffer_size"] == str(2 << 20)
     assert rows["max_write_buffer_number"] == "5"
+    assert rows["memtable_whole_key_filtering"] == "false"
+    assert float(rows["memtable_prefix_bloom_size_ratio"]) == 0
     assert rows["optimize_filters_for_hits"] == "false"
     assert rows["compression"] == "kLZ4Compression"
     assert table["block_size"] == "16384"
@@ -129,6 +165,8 @@ def test_compressions_are_built_in(tmp_path: Path, compression: str) -> None:
         ({"max_write_buffers": 1}, "at least 2"),
         ({"max_open_files": 0}, "at least"),
         ({"parallelism": -1}, "at least 0"),
+        ({"profile": "fast"}, "option 'profile' must be one of 'kstore', 'kafka', not 'fast'"),
+        ({"profile": "kafka", "mmap_read": True}, "did you mean 'mmap_reads'"),
     ],
 )
 def test_wrong_options_are_refused(given: dict[str, Any], text: str) -> None:
@@ -148,4 +186,4 @@ def test_a_file_that_cannot_be_mapped_names_the_option() -> None:
     native = Exception("IO error: while mmap file for read: /s/000009.sst: No such device")
     error = translate(native, "open it", Path("/s"))
     assert type(error) is EngineError
-    assert "pass the option mmap_reads=False" in str(error)
+    assert "Pass the option mmap_reads=False" in str(error)

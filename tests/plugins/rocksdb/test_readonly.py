@@ -188,7 +188,7 @@ def test_a_directory_that_never_rests_is_given_up(
     scratches = tmp_path / "scratches"
     scratches.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratches))
-    with pytest.raises(EngineError, match="try again"):
+    with pytest.raises(EngineError, match="Try again"):
         open_database(read_only=True)
     assert list(scratches.iterdir()) == []
 

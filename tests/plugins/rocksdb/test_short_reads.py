@@ -113,3 +113,28 @@ def test_threads_see_what_was_written_before_they_read(database: RocksDBDatabase
         for reader in readers:
             reader.join(60)
     assert failures == []
+
+
+def test_the_first_chunk_and_the_rest_are_of_the_same_commit(database: RocksDBDatabase) -> None:
+    """Each batch writes one value to all rows, so a read must find one value only."""
+    namespace = database.namespace("default")
+    put(database, dict.fromkeys(KEYS, b"0"))
+    done, seen = threading.Event(), list[Pairs]()
+
+    def read_on() -> None:
+        while not done.is_set():
+            seen.append(begun(namespace, KEYS[0], b"~"))
+
+    readers = [threading.Thread(target=read_on) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    try:
+        for number in range(1, 1500):
+            put(database, dict.fromkeys(KEYS, b"%d" % number))
+    finally:
+        done.set()
+        for reader in readers:
+            reader.join(60)
+    assert len(seen) > 10
+    assert all(len({value for _, value in pairs}) == 1 for pairs in seen)
+    assert all([key for key, _ in pairs] == KEYS for pairs in seen)

@@ -18,9 +18,11 @@ from rocksdict import (
 )
 
 from kstore_core import open_state, stores
+from kstore_core.codec import RecordColumns, log_to_packed_rows
 from kstore_core.engine import Rows, database
 from kstore_core.errors import CorruptionError
 from kstore_rocksdb.database import RocksDBDatabase
+from kstore_rocksdb.files.table_reader import TableFile, TableScan
 from kstore_rocksdb.files.table_writer import TableWriter
 from tests.plugins.rocksdb.support import scanned
 
@@ -131,6 +133,34 @@ def test_the_filter_is_rocksdbs_own(tmp_path: Path, size: int) -> None:
 
 def test_a_file_with_a_long_key_has_no_filter(tmp_path: Path) -> None:
     assert filter_of(written(tmp_path / "long.sst", {b"k" * 241: b"v", b"l": b"v"})) is None
+
+
+def test_packed_rows_make_the_same_file(tmp_path: Path) -> None:
+    records = RecordColumns()
+    rows: dict[bytes, bytes | None] = {b"%05d" % i: b"v" * (i % 70) for i in range(5000)}
+    for offset, (key, value) in enumerate(rows.items()):
+        records.append(offset, 0, key, value)
+    keys, values, _ = log_to_packed_rows(records, "plain", 0, 5000)
+    del records
+    writer = TableWriter(str(tmp_path / "packed.sst"))
+    for start in range(0, 5000, 999):
+        writer.add(keys[start : start + 999], values[start : start + 999])
+    with pytest.raises(ValueError, match="ascending"):
+        writer.add(keys[3:4], values[3:4])
+    with pytest.raises(ValueError, match="2 keys but 1 values"):
+        writer.add(keys[:2], values[:1])
+    writer.finish()
+    mixed = TableWriter(str(tmp_path / "mixed.sst"))
+    mixed.add(list(keys[:2500]), values[:2500])
+    mixed.add(keys[2500:], values[2500:])
+    mixed.finish()
+    scans = [
+        TableScan([[TableFile(str(tmp_path / f"{name}.sst"))]], b"") for name in ("packed", "mixed")
+    ]
+    for scan in scans:
+        read: tuple[list[bytes], list[bytes]] = ([], [])
+        assert not scan.take(6000, *read)
+        assert dict(zip(*read, strict=True)) == rows
 
 
 @pytest.mark.parametrize(
