@@ -1,4 +1,4 @@
-"""Measurements of joins, streams and state on Spark, for docs/performance.md.
+"""Measurements of writes, reads, joins, streams and state on Spark, for docs/performance.md.
 
 Each measurement compares kstore with Spark's own methods. Run ``python -m
 asv_benchmarks.performance`` in the repository to write the tables of the page. This takes several
@@ -17,11 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from asv_benchmarks.benchmarks import spark_joins, spark_streams
+from asv_benchmarks.benchmarks import spark_joins, spark_streams, spark_writes
 from asv_benchmarks.benchmarks.spark_data import SHARDS, VERSIONS, Data, checksum, run, seconds
+from asv_benchmarks.pages import machine, placed
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,10 @@ def measure(spark: Any, sizes: Sizes) -> str:
     """Run all measurements, and return their tables in Markdown."""
     data = Data.make(spark, sizes.keys, sizes.rows)
     try:
-        wrote = min(seconds(data.write_store) for _ in range(sizes.rounds))
         tables = [
-            _bulk(data, sizes, wrote),
+            _writes(data, sizes),
+            _appends(data, sizes),
+            _reads(data, sizes),
             _joins(data, sizes),
             _stream_joins(data, sizes),
             _states(data, sizes),
@@ -73,7 +74,7 @@ def least(jobs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, fl
 
 
 def check_same(found: Mapping[str, tuple[int, int]]) -> str:
-    """Return a text with the number of rows and the checksum, which all methods must share.
+    """Return a text with the number of rows and the checksum, which must be equal for all methods.
 
     Raises
     ------
@@ -87,7 +88,57 @@ def check_same(found: Mapping[str, tuple[int, int]]) -> str:
     return f"{rows:,} rows with the checksum `{whole & (1 << 64) - 1:016x}`"
 
 
-def _bulk(data: Data, sizes: Sizes, wrote: float) -> str:
+def _writes(data: Data, sizes: Sizes) -> str:
+    from kstore_core.spark import read_store
+
+    records, own = sizes.keys * VERSIONS, "Spark alone: the same shards, sorted, as Parquet"
+    jobs: dict[str, Callable[[], object]] = {
+        f"**kstore** `write_store`, {SHARDS} shards": data.write_store,
+        own: lambda: spark_writes.sorted_parquet(data),
+        "no write: the records are brought to their shards": lambda: run(
+            spark_writes.routed(data.log)
+        ),
+    }
+    took = least(jobs, sizes.rounds)
+    sorted_log = data.spark.read.parquet(str(spark_writes.sorted_parquet(data)))
+    history = read_store(data.spark, data.root, history=True, headers=True, timestamps="millis")
+    agreed = check_same(
+        {
+            "the store": checksum(history.select(*spark_writes.COLUMNS)),
+            "the Parquet files": checksum(sorted_log.select(*spark_writes.COLUMNS)),
+        }
+    )
+    lines = [
+        f"| {name} | {s:.2f} | {records / s / 1000:,.0f} | {took[own] / s:.2f} |"
+        for name, s in took.items()
+    ]
+    return (
+        f"### Writing {records:,} records\n\n"
+        "| job | seconds | thousand records per second | times as fast as Parquet |\n"
+        "|---|---:|---:|---:|\n" + "\n".join(lines) + f"\n\nBoth writes gave {agreed}."
+    )
+
+
+def _appends(data: Data, sizes: Sizes) -> str:
+    root, few = data.copy_of_root("appended"), spark_writes.few_records(data)
+    empty = "no append: the records are read and shuffled"
+    jobs: dict[str, Callable[[], object]] = {
+        "**kstore** `write_store` in the mode `append`": lambda: spark_writes.append(root, few),
+        "no append: Python tasks get the records and discard them": lambda: (
+            spark_writes.empty_python_job(few)
+        ),
+        empty: lambda: spark_writes.empty_job(few),
+    }
+    took = least(jobs, sizes.rounds)
+    lines = [f"| {name} | {s:.2f} | {s - took[empty]:.2f} |" for name, s in took.items()]
+    return (
+        f"### Appending {spark_writes.FEW} records to {sizes.keys * VERSIONS:,}\n\n"
+        "| job | seconds | seconds beyond the read and the shuffle |\n|---|---:|---:|\n"
+        + "\n".join(lines)
+    )
+
+
+def _reads(data: Data, sizes: Sizes) -> str:
     from kstore_core.spark import read_store
 
     def read(**more: Any) -> Callable[[], object]:
@@ -99,10 +150,10 @@ def _bulk(data: Data, sizes: Sizes, wrote: float) -> str:
         "read the history: key, value, timestamp": read(columns=["key", "value", "timestamp"]),
         "scan the log as Parquet": lambda: run(data.log),
     }
-    took = {f"write the store, {SHARDS} shards": wrote, **least(jobs, sizes.rounds)}
+    took = least(jobs, sizes.rounds)
     lines = [f"| {name} | {s:.2f} | {records / s / 1000:,.0f} |" for name, s in took.items()]
     head = "| job | seconds | thousand records per second |\n|---|---:|---:|\n"
-    return f"### Writing and reading {records:,} records\n\n{head}" + "\n".join(lines)
+    return f"### Reading {records:,} records\n\n{head}" + "\n".join(lines)
 
 
 def _joins(data: Data, sizes: Sizes) -> str:
@@ -123,15 +174,21 @@ def _joins(data: Data, sizes: Sizes) -> str:
     ways["no join: rows pass through Python (`mapInArrow`)"] = lambda: spark_joins.pass_through(
         data
     )
-    ways["no join: rows pass through Python and get the columns of the join's result"] = lambda: (
+    ways["no join: Python adds constant columns of the same types as those of the join"] = lambda: (
         spark_joins.pass_through_widened(data)
     )
     jobs = {name: (lambda way=way: run(way())) for name, way in ways.items()}
     took = least(jobs, sizes.rounds)
-    took["**kstore**, cold, rows are shuffled to the shards, four columns"] = min(
-        seconds(partial(run, spark_joins.temporal_join(data, root, **apart)))
-        for root in (data.copy_of_root(f"cold-{n}") for n in range(sizes.rounds))
-    )
+    cold = {
+        "**kstore**, cold, each worker has the whole store, four columns": whole,
+        "**kstore**, cold, rows are shuffled to the shards, four columns": apart,
+    }
+    for number, (name, options) in enumerate(cold.items()):
+        roots = (data.copy_of_root(f"cold-{number}-{n}") for n in range(sizes.rounds))
+        took[name] = min(
+            seconds(partial(run, spark_joins.temporal_join(data, root, **options)))
+            for root in roots
+        )
     asof = took[next(iter(spark_joins.OTHERS))]
     lines = [
         f"| {name} | {s:.2f} | {sizes.rows / s / 1000:,.0f} | {asof / s:.2f} |"
@@ -198,15 +255,8 @@ def about(spark: Any) -> str:
     """Return a sentence with the versions and the machine of the run."""
     return (
         f"The run used Spark {spark.version} with the master `local[2]`, Python "
-        f"{platform.python_version()}, {os.cpu_count()} processors, and {platform.system()} on "
-        f"{platform.machine()}."
+        f"{platform.python_version()}, {machine()}."
     )
-
-
-def placed(page: str, found: str) -> str:
-    """Return the page with `found` in place of the tables of the previous run."""
-    before, _, rest = page.partition(BEGIN)
-    return f"{before}{BEGIN}\n\n{found}\n\n{END}{rest.partition(END)[2]}"
 
 
 def main() -> None:

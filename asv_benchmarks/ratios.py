@@ -1,8 +1,8 @@
-"""Every ratio that the project promises in one run: ``python asv_benchmarks/ratios.py [ENGINE …]``.
+"""Measure every ratio that the project promises: ``python asv_benchmarks/ratios.py [ENGINE …]``.
 
-Beside the memory engine there is nothing but a dict, so its key-value stores are held to absolute
-times; its window and session stores are shown over the dict and its sorted keys all the same. Bare
-puts of these are a transaction each.
+The memory engine has no binding but a dict. So its key-value stores have absolute times as limits.
+Its window and session stores are compared with a dict and a sorted list of keys. For window and
+session stores, the bare engine puts each row in a transaction of its own.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def show(what: str, measured: float, limit: float, unit: str = "", *, least: boo
 
 
 def microseconds(work: Callable[[], object], between: Callable[[], object]) -> float:
-    """An operation's least time of some rounds."""
+    """Return the least time per operation in several rounds of ``work``, in µs."""
     best = float("inf")
     for _ in range(ROUNDS):
         best = min(best, seconds(work))
@@ -93,7 +93,7 @@ def upgrade(engine: str) -> None:
 
 def layers(engine: str, name: str) -> None:
     work = HotKeys(engine, name)
-    if engine == "memory":  # where a call takes so little that what is added can be seen
+    if engine == "memory":  # its calls are so fast that the added time is visible
         for operation in ("get", "put"):
             added = work.metered_nanoseconds(operation)
             show(f"{engine} {name}: counting a {operation}", added, 60, " ns")
@@ -104,7 +104,7 @@ def layers(engine: str, name: str) -> None:
 
 
 def segmented(engine: str, kind: str) -> None:
-    """A store in segments, beside the same rows in the same databases."""
+    """Measure a window or session store, compared with the same rows in bare databases."""
     work = make_workload(engine, kind, SEGMENTED_KEYS)
     sessions = kind.startswith("session")
     show(f"{engine} {kind}: {'fetch_session' if sessions else 'fetch_one'}", work.get_ratio(), 1.3)
@@ -131,7 +131,7 @@ COMMIT_OVER_BATCH = {"lmdb": {1: 7, 1000: 1.3}, "rocksdb": {1: 5.5, 1000: 2.5}}
 
 
 def commit(engine: str) -> None:
-    """A commit of so many rows and an offset, over the binding's batch of them."""
+    """Measure commits of rows and an offset, compared with the binding's batch of them."""
     for rows, limit in COMMIT_OVER_BATCH[engine].items():
         work = CommitWorkload(engine, "process", rows)
         show(f"{engine} headers: commit, rows: {rows}", work.over_bare(budget_s=1), limit)
@@ -141,11 +141,17 @@ def commit(engine: str) -> None:
 RESTORE_TIMES_FASTER = {"rocksdb": 3, "lmdb": 1.3}
 RESTORE_COUNT = 1_000_000
 SCALED_RAW_PUTS = 2
-"""What a restore of versions is to be faster than: 500,000 records/s where a raw put takes 4 us."""
+"""The least factor between restores of versions and raw puts.
+
+It stands for 500,000 records per second if a raw put takes 4 µs.
+"""
 
 
 def restore(engine: str) -> None:
-    """Of records of 100 bytes with three headers, into an empty store, over a loop of raw puts."""
+    """Measure restores into an empty store, compared with a loop of raw puts.
+
+    The values have 100 bytes and three headers.
+    """
     work = RestoreWorkload(engine, KEY_VALUE["headers"]("s"), RESTORE_COUNT)
     limit = RESTORE_TIMES_FASTER[engine]
     show(f"{engine} headers: restore, over raw puts", work.times_faster(), limit, least=True)

@@ -1,4 +1,4 @@
-"""The rows of a window or session store under the bare binding, in the databases that it uses."""
+"""The rows of a window or session store in databases of the bare binding."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ from .workloads import open_lmdb
 STORE = "bare"
 
 Row = tuple[int, bytes, bytes]
-"""A segment, a key as the binding has it, and its value."""
+"""A segment, a key in the form that the binding stores, and a value."""
 
 Range = tuple[int, bytes, bytes]
-"""A segment and half-open bounds, as the binding has them."""
+"""A segment, and a half-open range of keys in the form that the binding stores."""
 
 _prefix = struct.Struct(">q").pack
 
 
 class BareSegments(ABC):
-    """Segments by number, empty at first. The loops are as short as the binding allows."""
+    """Segments by number, which are empty at first. The loops contain only the binding's calls."""
 
     def key(self, segment: int, key: bytes) -> bytes:
-        """A key of the store as the binding has it."""
+        """Return a key of the store in the form that the binding stores."""
         return _prefix(segment) + key
 
     @abstractmethod
     def put(self, rows: Iterable[Row]) -> None:
-        """A write each, in one transaction where there are any."""
+        """Write rows one by one, in one transaction if the binding has transactions."""
 
     def put_each(self, rows: Iterable[Row]) -> None:
-        """A write each, in a transaction each where there are any."""
+        """Write rows one by one, each in its own transaction if the binding has transactions."""
         self.put(rows)
 
     @abstractmethod
     def settle(self) -> None:
-        """Bring the rows to where they rest, and be ready to read them."""
+        """Flush the written rows, and prepare to read them."""
 
     @abstractmethod
     def getter(self, segment: int) -> Callable[[bytes], bytes | None]:
-        """The binding's own lookup."""
+        """Return the binding's own function for lookups in a segment."""
 
     @abstractmethod
     def scan(self, ranges: Iterable[Range]) -> int:
-        """Touch every key and value in these ranges, one after another; returns how many."""
+        """Read every key and value in the ranges, and return the number of rows."""
 
     @abstractmethod
     def close(self) -> None: ...
 
 
 class RocksDictSegments(BareSegments):
-    """``rocksdict``: a database a segment, with the options of kstore's engine."""
+    """Segments in ``rocksdict``, one database each, with the options of kstore's engine."""
 
     def __init__(self, root: Path, namespace: str) -> None:
         self.root = root
@@ -111,7 +111,10 @@ class RocksDictSegments(BareSegments):
 
 
 class LmdbSegments(BareSegments):
-    """``lmdb`` with the options of kstore's engine: one database, one transaction to read in."""
+    """Segments in ``lmdb`` with the options of kstore's engine.
+
+    All segments are in one database, and one transaction makes all reads.
+    """
 
     def __init__(self, root: Path, namespace: str) -> None:
         self.environment, self.rows = open_lmdb(root, namespace)
@@ -152,7 +155,7 @@ class LmdbSegments(BareSegments):
 
 
 class DictSegments(BareSegments):
-    """A dict, and a sorted list of its keys to read them in order."""
+    """Segments in a dict, with a sorted list of its keys for scans."""
 
     def __init__(self, root: Path, namespace: str) -> None:
         self.rows: dict[bytes, bytes] = {}

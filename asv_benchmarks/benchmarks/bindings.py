@@ -1,4 +1,4 @@
-"""One table of rows as an engine's SPI gives it, and as the bare binding below it does."""
+"""A table of rows, through the SPI of an engine and through the bare binding below the engine."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ NAMESPACE = "default"
 
 
 class Table(ABC):
-    """Rows of bytes. ``put`` and ``get`` are as short as the interface allows."""
+    """A table of rows of bytes. ``put`` and ``get`` are as short as the interface allows."""
 
     put: Callable[[bytes, bytes], object]
     get: Callable[[bytes], bytes | None]
 
     @abstractmethod
     def put_many(self, keys: list[bytes], values: list[Any]) -> None:
-        """Write ascending rows at once."""
+        """Write rows with ascending keys in one call."""
 
     @abstractmethod
     def settle(self) -> None:
-        """Bring the rows to where they rest; called once, after writing and before reading."""
+        """Flush the written rows. Call this once, before the first read."""
 
     @abstractmethod
     def read(self, *, reverse: bool) -> int:
-        """Touch every key and value; returns how many rows there are."""
+        """Read every key and value, and return the number of rows."""
 
     @abstractmethod
     def seek(self, key: bytes, count: int) -> int:
-        """Touch ``count`` rows from ``key`` on; returns how many there were."""
+        """Read at most ``count`` rows from ``key`` on, and return the number of rows."""
 
     @abstractmethod
     def close(self) -> None: ...
 
 
 class SpiTable(Table):
-    """What core sees of any engine."""
+    """A table through the SPI, which is all that kstore_core sees of an engine."""
 
     def __init__(self, engine: str, root: Path) -> None:
         self.engine = make_engine(engine)
@@ -85,7 +85,7 @@ class SpiTable(Table):
 
 
 class RocksDictTable(Table):
-    """``rocksdict``, with the options of kstore's engine."""
+    """A table through ``rocksdict``, with the options of kstore's engine."""
 
     def __init__(self, root: Path) -> None:
         from rocksdict import WriteBatch
@@ -141,7 +141,10 @@ class RocksDictTable(Table):
 
 
 class LmdbTable(Table):
-    """``lmdb`` without fsync: a transaction a write, and one for all reads."""
+    """A table through ``lmdb`` without fsync.
+
+    Each write has a transaction of its own, and all reads share one transaction.
+    """
 
     def __init__(self, root: Path) -> None:
         import lmdb
@@ -182,7 +185,7 @@ class LmdbTable(Table):
 
 
 class DictTable(Table):
-    """A dict, and a sorted list of its keys to read them in order."""
+    """A table in a dict, with a sorted list of its keys for scans."""
 
     def __init__(self, root: Path) -> None:
         self.rows: dict[bytes, Any] = {}
@@ -221,25 +224,25 @@ BINDINGS: dict[str, Callable[[Path], Table]] = {
 
 
 class Batches(ABC):
-    """Batches of puts over several namespaces, as durable as asked; the options are kstore's."""
+    """A writer of batches to several namespaces, with a given durability and kstore's options."""
 
     @abstractmethod
     def __init__(self, root: Path, names: Iterable[str], durability: Durability) -> None: ...
 
     @abstractmethod
     def write(self, batch: Mapping[str, Rows]) -> None:
-        """Put rows, all of them or none."""
+        """Put all rows of a batch in one atomic write."""
 
     @abstractmethod
     def get(self, name: str, key: bytes) -> bytes | None:
-        """What was put there."""
+        """Return the value that was put for a key of a namespace."""
 
     @abstractmethod
     def close(self) -> None: ...
 
 
 class RocksDictBatches(Batches):
-    """A ``WriteBatch`` each."""
+    """A writer that writes each batch as a ``WriteBatch`` of ``rocksdict``."""
 
     def __init__(self, root: Path, names: Iterable[str], durability: Durability) -> None:
         from rocksdict import WriteBatch
@@ -271,7 +274,7 @@ class RocksDictBatches(Batches):
 
 
 class LmdbBatches(Batches):
-    """A transaction each, with an fsync at the level ``"power"``."""
+    """A writer that writes each batch in a transaction, with an fsync at the level ``"power"``."""
 
     def __init__(self, root: Path, names: Iterable[str], durability: Durability) -> None:
         import lmdb

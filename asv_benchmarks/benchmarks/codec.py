@@ -1,4 +1,4 @@
-"""The codec: one record at a time as Python calls it, and 10,000 records as Arrow columns."""
+"""The codec, for single records in Python and for 10,000 records in Arrow columns."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Records:
 
 
 class Columns:
-    """10,000 records in and out of Arrow; the unit is one column, not one record."""
+    """Conversions of 10,000 records to and from Arrow. The unit is one column, not one record."""
 
     params = (0, 3, 10)
     param_names = ("headers",)
@@ -73,7 +73,7 @@ class Columns:
 
 
 class Versions:
-    """10,000 versions, ten a key, to rows and back."""
+    """Conversions of 10,000 versions, ten for each key, to rows and back."""
 
     def setup(self) -> None:
         keys = [b"key-%06d" % (i // 10) for i in range(RECORDS)]

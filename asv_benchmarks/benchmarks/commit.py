@@ -1,4 +1,4 @@
-"""What a commit costs beside one batch of the same rows and offsets by the bare binding."""
+"""The time of a commit, compared with the bare binding's batch of the same rows and offsets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ from .bindings import BATCHES
 from .workloads import HEADERS, KEY_VALUE, VALUE, seconds, shuffled_keys
 
 WAYS = ("changelog", "transactional", "two stores")
-"""With a changelog in files; what others see being committed; two stores, so two batches."""
+"""The ways of a commit, apart from a plain commit.
+
+``"changelog"`` writes a changelog to files. ``"transactional"`` makes a state whose other threads
+read only committed rows. ``"two stores"`` needs two batches.
+"""
 
 LEVELS = tuple(
     f"{engine} {level}"
@@ -32,7 +36,10 @@ LEAST_ROUNDS = 5
 
 
 class CommitWorkload:
-    """A state directory whose commits write so many rows a store: values of 100 bytes, headers."""
+    """A state directory, each of whose commits writes ``rows`` rows to each store.
+
+    The rows have values of 100 bytes and headers.
+    """
 
     def __init__(self, engine: str, level: Durability, rows: int, way: str | None = None) -> None:
         self.scratch = Path(tempfile.mkdtemp(prefix="kstore-bench-"))
@@ -47,7 +54,7 @@ class CommitWorkload:
         )
         names = ("s", "t") if way == "two stores" else ("s",)
         self.stores = [self.state.open(KEY_VALUE["headers"](name)) for name in names]
-        self.commit()  # the first one writes what the stores are
+        self.commit()  # the first commit also writes the specs of the stores
         self.batches = self._batches()
         self.bare = [
             BATCHES[engine](self.scratch / f"bare-{number}", batch, level)
@@ -55,7 +62,7 @@ class CommitWorkload:
         ]
 
     def _batches(self) -> list[Mapping[str, Rows]]:
-        """What a commit writes, a batch a store."""
+        """Return the batches that a commit writes, one for each store."""
         databases = [store.table.rows.database for store in self.stores]
         with ExitStack() as stack:
             writes = [
@@ -72,7 +79,7 @@ class CommitWorkload:
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def commit(self) -> float:
-        """Seconds of a commit, not of the puts before it."""
+        """Put rows, commit them, and return the seconds that only the commit took."""
         for store in self.stores:
             for key in self.keys:
                 store.put(key, VALUE, timestamp=1_700_000_000_000, headers=HEADERS)
@@ -81,12 +88,15 @@ class CommitWorkload:
         return seconds(lambda: self.state.commit(offsets))
 
     def write(self) -> None:
-        """The same by the binding."""
+        """Write the same batches with the binding."""
         for bare, batch in zip(self.bare, self.batches, strict=True):
             bare.write(batch)
 
     def over_bare(self, budget_s: float = 0.1) -> float:
-        """The least time of a commit over the binding's least, in turns for so many seconds."""
+        """Return the shortest commit divided by the binding's shortest write.
+
+        The two alternate for ``budget_s`` seconds.
+        """
         pairs: list[tuple[float, float]] = []
         end = time.perf_counter() + budget_s
         while time.perf_counter() < end or len(pairs) < LEAST_ROUNDS:
@@ -95,7 +105,7 @@ class CommitWorkload:
 
 
 class Commit:
-    """Commits of a store at each level that the engine has."""
+    """Commits of one store, at each level of durability that the engine has."""
 
     params = (LEVELS, (1, 1000))
     param_names = ("level", "rows")
@@ -115,7 +125,7 @@ class Commit:
 
 
 class CommitWith:
-    """Commits that do more, at the level ``"process"``; or nothing but write an offset."""
+    """Commits at the level ``"process"`` that do more, or that write only an offset."""
 
     params = (tuple(BATCHES), [(way, rows) for way in WAYS for rows in (1, 1000)] + [(None, 0)])
     param_names = ("engine", "way")

@@ -1,7 +1,7 @@
-"""LevelDB's workloads on every installed engine, beside the bare binding in the same run.
+"""LevelDB's workloads on every installed engine, compared with the bare binding in the same run.
 
-Keys of 16 bytes, values of 100, nothing is synced to disk. As a table:
-``python -m asv_benchmarks.benchmarks.engines [ROWS [ENGINE …]]``.
+Keys have 16 bytes and values 100 bytes. No write is synced to disk. To print a table, run ``python
+-m asv_benchmarks.benchmarks.engines [ROWS [ENGINE …]]``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SEEK_ROWS = 10
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys of a run; ``missing`` lie between the others."""
+    """The keys of a run. The keys ``missing`` lie between the other keys."""
 
     ascending: list[bytes]
     shuffled: list[bytes]
@@ -47,21 +47,21 @@ class Keys:
 
 
 Workload = Callable[[Table, Keys], int]
-"""Does its work and returns how many operations that was."""
+"""A function that does the work on a table, and returns the number of operations."""
 
 
 def fillseq(table: Table, keys: Keys) -> int:
-    """Ascending keys, a write each."""
+    """Write rows with ascending keys, one row per write."""
     return put_each(table, keys.ascending)
 
 
 def fillrandom(table: Table, keys: Keys) -> int:
-    """Shuffled keys, a write each."""
+    """Write rows with shuffled keys, one row per write."""
     return put_each(table, keys.shuffled)
 
 
 def fillbatch(table: Table, keys: Keys) -> int:
-    """Ascending keys, 1000 a write, which is nearer to how a commit writes."""
+    """Write rows with ascending keys, 1000 rows per write, which is more like a commit."""
     rows = keys.ascending
     for start in range(0, len(rows), BATCH):
         chunk = rows[start : start + BATCH]
@@ -70,17 +70,17 @@ def fillbatch(table: Table, keys: Keys) -> int:
 
 
 def readrandom(table: Table, keys: Keys) -> int:
-    """A lookup of every key, in random order."""
+    """Look up every key, in random order."""
     return get_each(table, keys.probes)
 
 
 def readmissing(table: Table, keys: Keys) -> int:
-    """Lookups of keys between those that there are."""
+    """Look up keys that are missing, each between two existing keys."""
     return get_each(table, keys.missing)
 
 
 def seekrandom(table: Table, keys: Keys) -> int:
-    """A scan from a random key on, ended after ten rows."""
+    """Scan ten rows from a random key on, many times."""
     starts = keys.probes[::SEEK_ROWS]
     for key in starts:
         table.seek(key, SEEK_ROWS)
@@ -88,12 +88,12 @@ def seekrandom(table: Table, keys: Keys) -> int:
 
 
 def readseq(table: Table, keys: Keys) -> int:
-    """A scan of all rows."""
+    """Scan all rows."""
     return table.read(reverse=False)
 
 
 def readreverse(table: Table, keys: Keys) -> int:
-    """A scan of all rows from the last to the first."""
+    """Scan all rows from the last to the first."""
     return table.read(reverse=True)
 
 
@@ -117,7 +117,7 @@ WORKLOADS: dict[str, Workload] = {workload.__name__: workload for workload in (*
 
 
 class Side:
-    """One way to an engine's rows: tables of its own to fill, and a full one to read."""
+    """One interface to an engine's rows. Each fill gets a new table, but reads share a table."""
 
     def __init__(self, make: Callable[[Path], Table], root: Path, keys: Keys) -> None:
         self.make = make
@@ -130,7 +130,7 @@ class Side:
         return self.make(self.root / str(next(self.numbers)))
 
     def ns(self, workload: Workload) -> float:
-        """Nanoseconds an operation, once."""
+        """Run a workload once, and return the nanoseconds per operation."""
         if workload in FILLS:
             table = self.table()
             try:
@@ -155,7 +155,7 @@ def timed(workload: Workload, table: Table, keys: Keys) -> float:
 
 
 class Pair:
-    """An engine by the SPI, and its binding where there is one to compare with."""
+    """An engine through the SPI, and the engine's bare binding if there is one to compare with."""
 
     def __init__(self, engine: str, rows: int) -> None:
         self.scratch = Path(tempfile.mkdtemp(prefix="kstore-bench-"))
@@ -165,7 +165,10 @@ class Pair:
         self.binding = None if bare is None else Side(bare, self.scratch / "binding", keys)
 
     def least(self, workload: str, rounds: int) -> tuple[float, float | None]:
-        """Nanoseconds an operation, the least of some rounds in turns: engine, binding."""
+        """Return the least nanoseconds per operation of the engine and of the binding.
+
+        The two alternate for ``rounds`` rounds.
+        """
         work = WORKLOADS[workload]
         ours, theirs = [], []
         for _ in range(rounds):
@@ -182,7 +185,7 @@ class Pair:
 
 
 class Suite:
-    """20,000 rows on each engine that is installed and can be loaded."""
+    """The workloads with 20,000 rows, on each engine that is installed and can be loaded."""
 
     params = (ENGINES, tuple(WORKLOADS))
     param_names = ("engine", "workload")
@@ -199,7 +202,7 @@ class Suite:
 
 
 class Operations(Suite):
-    """One operation by the SPI."""
+    """The time of one operation through the SPI."""
 
     unit = "ns"
 
@@ -209,7 +212,7 @@ class Operations(Suite):
 
 
 class Ratios(Suite):
-    """The engine's time over the binding's, taken in turns; nan where there is no binding."""
+    """The engine's time divided by the binding's in alternating runs; nan without a binding."""
 
     unit = "ratio"
 
@@ -219,7 +222,7 @@ class Ratios(Suite):
 
 
 def markdown(rows: int, engines: list[str], rounds: int = 5) -> str:
-    """A table: ns an operation, and in parentheses the ratio to the binding."""
+    """Return a table of the ns per operation, with the ratio to the binding in parentheses."""
     columns = {}
     for engine in engines:
         pair = Pair(engine, rows)

@@ -1,4 +1,4 @@
-"""What importing costs: a fresh interpreter each time."""
+"""The time of imports, each in a new interpreter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROUNDS = sized(10, least=1)
 
 
 def import_seconds(module: str) -> float:
-    """Seconds that ``import module`` adds to a start of the interpreter."""
+    """Return the seconds of ``import module`` in a new interpreter."""
     code = (
         "import time; begin = time.perf_counter(); "
         f"import {module}; print(time.perf_counter() - begin)"
@@ -20,7 +20,7 @@ def import_seconds(module: str) -> float:
 
 
 class Imports:
-    """Least of ten, in milliseconds."""
+    """The least time of ten imports, in milliseconds."""
 
     params = (
         "kstore_core",

@@ -1,4 +1,4 @@
-"""Key-value stores: each figure beside the bare engine doing the same bytes in the same run."""
+"""Key-value stores, compared with the bare engine on the same bytes in the same run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ COUNT = sized(50_000)
 
 
 class Suite:
-    """A store and a bare engine of the same 50,000 rows: keys of 16 bytes, values of 100."""
+    """A store and a bare engine with the same 50,000 rows of 16-byte keys and 100-byte values."""
 
     params = (ENGINES, tuple(KEY_VALUE))
     param_names = ("engine", "format")
@@ -23,7 +23,7 @@ class Suite:
 
 
 class Times(Suite):
-    """Seconds for all rows."""
+    """The seconds for all rows."""
 
     number = 1
 
@@ -47,7 +47,7 @@ class Times(Suite):
 
 
 class Ratios(Suite):
-    """The store's time over the bare engine's, taken in turns."""
+    """The store's time divided by the bare engine's, in alternating runs."""
 
     unit = "ratio"
 
@@ -61,7 +61,10 @@ class Ratios(Suite):
         return ratio(self.work.scan, self.work.raw_scan)
 
     def track_put_and_scan_in_turn(self, engine: str, format_name: str) -> float:
-        """A put followed by a scan of its key, over the two apart."""
+        """Return the time of puts that are each followed by a scan of the key, as a ratio.
+
+        The time is divided by the time of all puts and then all scans.
+        """
         return in_turn_ratio(self.work)
 
 

@@ -1,4 +1,4 @@
-"""Layers: a cache over hot keys beside the raw binding, what counting costs, what a view costs."""
+"""The layers of a store: a cache over hot keys, the metrics, and views of committed data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROUNDS = 20
 
 
 class HotKeys:
-    """Read and write again 1,000 keys: a store with a cache, and the bare engine."""
+    """A workload that reads and writes 1,000 keys many times, with a cache or a bare engine."""
 
     def __init__(self, engine: str, format_name: str) -> None:
         self.scratch = Path(tempfile.mkdtemp(prefix="kstore-bench-"))
@@ -50,7 +50,7 @@ class HotKeys:
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def read_modify_write(self) -> None:
-        """By the store, decoding and encoding each record; the flush and the commit included."""
+        """Read and write the keys through the store, and commit. All records are decoded."""
         get, put = self.store.get, self.store.put
         for _ in range(ROUNDS):
             for key in self.keys:
@@ -58,7 +58,7 @@ class HotKeys:
         self.state.commit()
 
     def raw_read_modify_write(self) -> None:
-        """The same bytes by the binding, each written when it is changed."""
+        """Read and write the same bytes through the binding, which writes each change at once."""
         get, put, row = self.raw.get, self.raw.put, self.row
         for _ in range(ROUNDS):
             for key in self.keys:
@@ -66,7 +66,7 @@ class HotKeys:
                 put(key, row)
 
     def raw_in_one_transaction(self) -> None:
-        """The same within one transaction, where there is such a thing."""
+        """Read and write the same bytes in one transaction, if the binding has transactions."""
         row = self.row
         with self.raw.writing() as (get, put):
             for _ in range(ROUNDS):
@@ -75,11 +75,11 @@ class HotKeys:
                     put(key, row)
 
     def times_faster(self, rounds: int = 3) -> float:
-        """Than the binding."""
+        """Return how many times faster the store is than the binding."""
         return 1 / ratio(self.read_modify_write, self.raw_read_modify_write, rounds)
 
     def metered_nanoseconds(self, name: str, rounds: int = 15) -> float:
-        """What counting adds to one operation, ``"get"`` or ``"put"``."""
+        """Return the nanoseconds that metrics add to one operation, ``"get"`` or ``"put"``."""
 
         def times(store: Any) -> Callable[[], None]:
             def get() -> None:
@@ -103,7 +103,7 @@ class HotKeys:
 
 
 class Cached:
-    """Figures of a cache and of metrics over 1,000 hot keys: keys of 16 bytes, values of 100."""
+    """The cache and the metrics over 1,000 hot keys of 16 bytes with values of 100 bytes."""
 
     params = (ENGINES, tuple(KEY_VALUE))
     param_names = ("engine", "format")
@@ -136,7 +136,7 @@ Cached.track_metered_get.unit = Cached.track_metered_put.unit = "ns"  # type: ig
 
 
 class Committed:
-    """What it costs to show other threads what is committed."""
+    """The time of a view of committed data, and of a commit in a state that has such views."""
 
     params = ENGINES
     param_names = ("engine",)

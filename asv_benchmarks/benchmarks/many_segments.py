@@ -1,6 +1,6 @@
-"""A window store of 500 segments on engines that give each a database of its own.
+"""A window store of 500 segments, on engines that store each segment in a database of its own.
 
-As text: ``python -m asv_benchmarks.benchmarks.many_segments [SEGMENTS]``.
+To print the figures, run ``python -m asv_benchmarks.benchmarks.many_segments [SEGMENTS]``.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ def _has_children(engine: str) -> bool:
         return False
 
 
-# asv tears down what it has skipped too, so what cannot be measured is no parameter.
+# asv also tears down skipped benchmarks, so the parameters contain only engines with children.
 ENGINES = tuple(filter(_has_children, dict.fromkeys(e.name for e in installed_engines())))
 SEGMENTS = sized(500, least=10)
 INTERVAL_MS = 60_000
 KEY = b"%016d" % 0
 ROW = b"r" * 200
-"""About as long as a stored value."""
+"""A row of about the size of a stored value."""
 
 
 class ManySegments:
-    """One row in each segment of a store, in a scratch directory."""
+    """A store with one row in each segment, in a temporary directory."""
 
     def __init__(self, engine: str, count: int = SEGMENTS) -> None:
         self.scratch = Path(tempfile.mkdtemp(prefix="kstore-bench-"))
@@ -56,7 +56,7 @@ class ManySegments:
             self.commit_seconds = seconds(state.commit)
 
     def bare_seconds(self) -> float:
-        """The binding making as many databases with the same options, families and limit."""
+        """Return the seconds in which the binding makes such databases with the same options."""
         if self.engine.name != "rocksdb":
             return nan
         from rocksdict import AccessType, Cache, Rdict, WriteBatch
@@ -74,7 +74,7 @@ class ManySegments:
                 close(opened.popleft())
             database = Rdict(
                 str(self.scratch / "bare" / str(number)),
-                options.database(),
+                options.database(table_files=0),
                 {"default": options.family("default")},
                 AccessType.read_write(),
             )
@@ -90,8 +90,12 @@ class ManySegments:
         return elapsed
 
     def open_and_fetch(self) -> tuple[float, float, int]:
-        """Seconds to open, seconds of a fetch that comes to three segments first, and how many
-        file descriptors are open at most while all segments are read."""
+        """Open the store, read it, and return two times in seconds and a number of descriptors.
+
+        The times are those of the open and of the first fetch, which opens three segments. The
+        number is the greatest number of file descriptors that were open while all segments were
+        read.
+        """
         before = descriptors()
         begin = time.perf_counter()
         with open_state(self.scratch / "0_0", engine=self.engine) as state:
@@ -111,14 +115,14 @@ class ManySegments:
 
 
 def close(handles: tuple[Any, ...]) -> None:
-    """Flush and close the families of a database, then itself."""
+    """Flush and close the families of a database, and then the database."""
     for handle in handles:
         handle.flush()
         handle.close()
 
 
 def descriptors() -> int:
-    """How many file descriptors this process has open."""
+    """Return the number of open file descriptors of this process."""
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
@@ -137,7 +141,7 @@ class Segments:
         self.work.close()
 
     def track_commit(self, engine: str) -> float:
-        """A commit that makes them all, over the binding making as many."""
+        """Return the time of a commit that makes all segments, divided by the binding's time."""
         return self.work.commit_seconds / self.work.bare_seconds()
 
     track_commit.unit = "ratio"  # type: ignore[attr-defined]
@@ -148,7 +152,7 @@ class Segments:
     track_open.unit = "s"  # type: ignore[attr-defined]
 
     def track_cold_fetch(self, engine: str) -> float:
-        """A fetch that comes to three of them first."""
+        """Return the time of a fetch that must first open three segments."""
         return min(self.work.open_and_fetch()[1] for _ in range(3))
 
     track_cold_fetch.unit = "s"  # type: ignore[attr-defined]

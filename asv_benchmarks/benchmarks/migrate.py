@@ -1,5 +1,7 @@
-"""Stores that are written anew in another format or engine, the comparison included: how long it
-takes over putting the same rows, and rows a second."""
+"""Migrations of stores to another format or engine, with the comparison of all records.
+
+The figures are the rows per second, and the time divided by the time of putting the same rows.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,13 @@ SPEC = stores.timestamped_key_value_with_headers("s")
 
 
 def engines() -> tuple[str, ...]:
-    """The engines that keep their rows."""
+    """Return the names of the persistent engines."""
     names = sorted({engine.name for engine in installed_engines()})
     return tuple(name for name in names if engine_class(name).capabilities.persistent)
 
 
 def migrated(engine: str, way: str, count: int) -> tuple[float, float]:
-    """Seconds of putting rows into a store with headers and their commit, and of its migration."""
+    """Return the seconds of a put of all rows with its commit, and of the store's migration."""
     scratch = Path(tempfile.mkdtemp(prefix="kstore-bench-"))
     root = scratch / "0_0"
     record = ValueTimestampHeaders(VALUE, 1, HEADERS)

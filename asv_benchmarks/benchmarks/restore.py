@@ -1,4 +1,4 @@
-"""Restoring a store from its changelog beside a loop of raw puts of the same rows."""
+"""The restore of a store from its changelog, compared with a loop of raw puts of the same rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VERSIONS = 10
 
 
 class RestoreWorkload:
-    """A changelog of records of 100 bytes, with headers where the format keeps them."""
+    """A changelog of values of 100 bytes, with headers if the format has headers."""
 
     def __init__(self, engine: str, spec: StoreSpec, count: int) -> None:
         self.scratch = Path(tempfile.mkdtemp(prefix="kstore-bench-"))
@@ -42,7 +42,7 @@ class RestoreWorkload:
         shutil.rmtree(self.scratch)
 
     def restore(self) -> None:
-        """Into a store that is made for it, the commits included."""
+        """Restore into a new store, with all commits."""
         self.turns += 1
         with (
             FileChangelog(self.scratch, "log", read_only=True) as log,
@@ -52,7 +52,11 @@ class RestoreWorkload:
         shutil.rmtree(self.scratch / f"{self.turns}", ignore_errors=True)
 
     def raw_put(self) -> float:
-        """Seconds of a loop of puts by the binding, in the log's order; in one transaction."""
+        """Return the seconds of a loop of puts through the binding.
+
+        The puts are in the order of the log, and in one transaction if the binding has
+        transactions.
+        """
         self.turns += 1
         raw = RAW[self.engine](self.scratch / f"raw-{self.turns}", self.spec.format.namespace)
         rows: list[tuple[bytes, bytes | None]] = []
@@ -71,7 +75,7 @@ class RestoreWorkload:
         return taken
 
     def times_faster(self, rounds: int = 2) -> float:
-        """The best restore over the best loop, in turns."""
+        """Return the time of the fastest loop divided by the time of the fastest restore."""
         restores, loops = [], []
         for _ in range(rounds):
             restores.append(seconds(self.restore))

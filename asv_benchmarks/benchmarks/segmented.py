@@ -1,7 +1,7 @@
-"""Window and session stores, and the bare engine with the same rows in the same databases.
+"""Window and session stores, compared with the bare engine on the same rows.
 
-Keys of 16 bytes, values of 100, three headers where the format has them. A key has 17 windows in
-four segments, or five sessions in three.
+Keys have 16 bytes and values 100 bytes. Rows have three headers if the format has headers. A key
+has 17 windows in four segments, or five sessions in three segments.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KEYS = sized(3000)
 SLICE = 100
 INTERVAL_MS = 300_000
 BEGIN = 1_700_000_100_000
-"""When the first segment begins, ms."""
+"""The begin of the first segment in ms."""
 
 WINDOW_MS = 60_000
 WINDOWS = 17
@@ -54,13 +54,13 @@ Work = Callable[[Keys], object]
 
 
 class SegmentedWorkload(ABC):
-    """A store that holds ``times`` for each key, and the same rows bare, in a scratch directory."""
+    """A store with a row at each of ``times`` for each key, and a bare engine with these rows."""
 
     schema: KeySchema
     times: range
-    """When windows and sessions begin, ms."""
+    """The begins of the windows or sessions in ms."""
     length_ms: int
-    """Between that and the time that a row is of."""
+    """The time from this begin to the time in the row's key, in ms."""
 
     def __init__(self, engine: str, spec: StoreSpec, count: int = KEYS) -> None:
         self.scratch = Path(tempfile.mkdtemp(prefix="kstore-bench-"))
@@ -97,7 +97,7 @@ class SegmentedWorkload(ABC):
             for key, value in zip(keys, values, strict=True)
         ]
         order = {key: number for number, key in enumerate(self.keys)}
-        rows.sort(key=lambda row: (row[1][1], order[row[1][0]]))  # as the store writes them
+        rows.sort(key=lambda row: (row[1][1], order[row[1][0]]))  # the order of the store's writes
         self.rows = [(segment, bare.key(segment, key), value) for segment, _, key, value in rows]
         bare.put(self.rows)
         bare.settle()
@@ -120,30 +120,30 @@ class SegmentedWorkload(ABC):
             for segment in table.segments
         ]
 
-    # What is measured: ours, and the bare engine's.
+    # The measured work of the store, and of the bare engine.
 
     @abstractmethod
     def put(self, keys: Keys) -> None:
-        """All rows of these keys, by time."""
+        """Put all rows of the keys, in the order of time."""
 
     @abstractmethod
     def put_newest(self, key: bytes) -> None:
-        """One row of a key."""
+        """Put the newest row of a key."""
 
     @abstractmethod
     def get(self, keys: Keys) -> None:
-        """One row of each key, by its exact time."""
+        """Get one row of each key, by its exact time."""
 
     def put_and_commit(self) -> None:
         self.put(self.keys)
         self.state.commit({("t", 0): 1})
 
     def bare_put(self) -> None:
-        """In one transaction, where there are any."""
+        """Put all rows, in one transaction if the binding has transactions."""
         self.bare.put(self.rows)
 
     def bare_put_each(self) -> None:
-        """In a transaction each."""
+        """Put all rows, each in a transaction of its own."""
         self.bare.put_each(self.rows)
 
     def bare_get(self, keys: Keys) -> None:
@@ -153,21 +153,21 @@ class SegmentedWorkload(ABC):
             get(row)
 
     def fetch(self, keys: Keys) -> None:
-        """All rows of each key."""
+        """Fetch all rows of each key."""
         fetch = self.store.fetch
         for key in keys:
             for _ in fetch(key):
                 pass
 
     def bare_fetch(self, keys: Keys) -> None:
-        """A seek and a scan in each segment that holds some."""
+        """Make a seek and a scan in each segment that may contain rows of the key."""
         scan, ranges = self.bare.scan, self.ranges
         for key in keys:
             scan(ranges[key])
 
     @abstractmethod
     def all(self) -> None:
-        """All rows of the store."""
+        """Read all rows of the store."""
 
     def bare_all(self) -> None:
         self.bare.scan(self.everything)
@@ -178,14 +178,14 @@ class SegmentedWorkload(ABC):
             put(key)
 
     def put_and_fetch(self, keys: Keys) -> None:
-        """A put followed by a fetch of its key."""
+        """Put a row of each key, and fetch the key after each put."""
         put, fetch = self.put_newest, self.store.fetch
         for key in keys:
             put(key)
             for _ in fetch(key):
                 pass
 
-    # Ratios, nan where there is no binding to compare with.
+    # Ratios to the bare engine; nan without a binding.
 
     def put_ratio(self, rounds: int = 5, *, each: bool = False) -> float:
         bare_put = self.bare_put_each if each else self.bare_put
@@ -201,7 +201,11 @@ class SegmentedWorkload(ABC):
         return nan if self.bare is None else ratio(self.all, self.bare_all, rounds)
 
     def in_turn_ratio(self, rounds: int = 10) -> float:
-        """Puts and fetches in turn over puts alone and fetches alone; the puts are staged."""
+        """Return the time of alternating puts and fetches, as a ratio.
+
+        The time is divided by the time of all puts and then all fetches. The puts are not
+        committed.
+        """
         puts, fetches, turns = self.least([self.put_each, self.fetch, self.put_and_fetch], rounds)
         return turns / (puts + fetches)
 
@@ -212,7 +216,10 @@ class SegmentedWorkload(ABC):
         return a / b
 
     def least(self, works: Sequence[Work], rounds: int) -> list[float]:
-        """Seconds for all keys: for each slice of them the least of some rounds, in turns."""
+        """Return the least seconds of each work for all keys.
+
+        The works alternate. For each slice of the keys, the least of ``rounds`` times counts.
+        """
         sums = [0.0] * len(works)
         for keys in self.slices:
             pairs = [[seconds(lambda: work(keys)) for work in works] for _ in range(rounds)]  # noqa: B023
@@ -298,6 +305,6 @@ class SessionWorkload(SegmentedWorkload):
 
 
 def make_workload(engine: str, kind: str, count: int = KEYS) -> SegmentedWorkload:
-    """The workload of one of `KINDS`."""
+    """Return the workload of one of `KINDS`."""
     shape, _, name = kind.partition(" ")
     return (WindowWorkload if shape == "window" else SessionWorkload)(engine, name, count)

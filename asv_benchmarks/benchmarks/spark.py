@@ -1,4 +1,4 @@
-"""Spark: whole jobs at a small size, measured in one session, and the inner loops alone."""
+"""Spark jobs of a small size, which run in one session, and the inner loops of their tasks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from .sizes import sized
 
 KEYS, ROWS, BATCH = sized(10_000), sized(100_000), sized(5_000)
-ROUNDS = 3 if KEYS == 10_000 else 1  # of a part, only whether it runs is of interest
+ROUNDS = 3 if KEYS == 10_000 else 1  # a small run only shows that the jobs work
 BATCHES = 4
 
 
 class Jobs:
-    """A log of ten versions a key: written to 4 shards, read, joined with rows, and streamed.
+    """Jobs on a log of ten versions per key: a write to 4 shards, reads, joins, and streams.
 
-    All is measured once, by one process with one session, and then told figure by figure.
+    One process with one session measures all jobs once. Each benchmark then returns one figure.
     """
 
     timeout = 600
@@ -29,6 +29,15 @@ class Jobs:
 
     def track_write_store(self, found: dict[str, float]) -> float:
         return found["write_store"]
+
+    def track_write_sorted_parquet(self, found: dict[str, float]) -> float:
+        return found["write_sorted_parquet"]
+
+    def track_append_few(self, found: dict[str, float]) -> float:
+        return found["append_few"]
+
+    def track_empty_job(self, found: dict[str, float]) -> float:
+        return found["empty_job"]
 
     def track_read_history(self, found: dict[str, float]) -> float:
         return found["read_history"]
@@ -59,7 +68,7 @@ class Jobs:
 
 
 class Parts:
-    """What tasks do: a shard restored, keys placed, 10,000 rows looked up in 100,000 versions."""
+    """Work of tasks: a restore, shards of keys, and lookups of 10,000 rows in 100,000 versions."""
 
     def setup(self) -> None:
         import numpy as np
@@ -104,7 +113,7 @@ class Parts:
 
 
 def measured() -> dict[str, float]:
-    """Seconds of every job: the least of some rounds; of streams, the median batch."""
+    """Return the seconds of every job: the least of several rounds, or a stream's median batch."""
     from kstore_core.spark import local_session
 
     from .spark_data import SHARDS, Data
@@ -122,13 +131,21 @@ def _bulk(data: Any) -> dict[str, float]:
     from kstore_core.spark import read_store
 
     from .spark_data import run, seconds
+    from .spark_writes import append, empty_job, few_records, sorted_parquet
 
     def read(**more: Any) -> float:
         df = read_store(data.spark, data.root, history=True, **more)
         return min(seconds(lambda: run(df)) for _ in range(ROUNDS))
 
-    return {
+    wrote = {
         "write_store": min(seconds(data.write_store) for _ in range(2)),
+        "write_sorted_parquet": min(seconds(lambda: sorted_parquet(data)) for _ in range(2)),
+    }
+    root, few = data.copy_of_root("appended"), few_records(data)
+    return {
+        **wrote,
+        "append_few": min(seconds(lambda: append(root, few)) for _ in range(ROUNDS)),
+        "empty_job": min(seconds(lambda: empty_job(few)) for _ in range(ROUNDS)),
         "read_history": read(),
         "read_three_columns": read(columns=["key", "value", "timestamp"]),
         "read_one_key": read(key="key-000000007"),

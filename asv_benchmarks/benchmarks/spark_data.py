@@ -1,7 +1,7 @@
-"""What the Spark jobs are measured on: a log of versions, and rows to join with them, as Parquet.
+"""The data of the Spark jobs as Parquet: a log of versions, and rows to join with them.
 
-A key has ten versions an hour apart, of 100 bytes and three headers each, none of them deleted, so
-that joins which know nothing of tombstones give the same result. Rows are in no order at all.
+A key has ten versions, one per hour, with values of 100 bytes and three headers. No version is
+deleted, so joins without support for tombstones give the same result. The rows have a random order.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _HEADERS = [("trace-id", b"0123456789abcdef"), ("n", None), ("s", b"ecb")]
 
 
 def key_names(numbers: np.ndarray) -> pa.Array:
-    """Keys of 13 characters."""
+    """Return keys of 13 characters."""
     return _padded("key-", numbers, 9, "0", left=True)
 
 
 def log_table(keys: int) -> pa.Table:
-    """The log in order of time: every key once an hour."""
+    """Return the log in the order of time, with every key once per hour."""
     numbers = np.arange(keys * VERSIONS)
     return pa.table(
         {
@@ -49,7 +49,7 @@ def log_table(keys: int) -> pa.Table:
 
 
 def rows_table(count: int, keys: int, *, seed: int = 7) -> pa.Table:
-    """Rows with a key and a time of the log; some are before their key's first version."""
+    """Return rows with keys and times of the log. Some times are before the key's first version."""
     random = np.random.default_rng(seed)
     return pa.table(
         {
@@ -62,7 +62,7 @@ def rows_table(count: int, keys: int, *, seed: int = 7) -> pa.Table:
 
 @dataclass
 class Data:
-    """The log and the rows below a scratch directory, and the store that is made of the log."""
+    """The log and the rows in a temporary directory, and the store that is made from the log."""
 
     spark: Any
     scratch: Path
@@ -79,7 +79,7 @@ class Data:
 
     @property
     def root(self) -> Path:
-        """Where the store is."""
+        """The root of the store."""
         return self.scratch / "root"
 
     @cached_property
@@ -91,23 +91,23 @@ class Data:
         return self.spark.read.parquet(str(self.scratch / "rows"))
 
     def write_store(self) -> None:
-        """Build the store anew, from the whole log."""
+        """Write a new version of the store from the whole log."""
         from kstore_core.spark import write_store
 
         write_store(self.log, self.root, SPEC, partitions=SHARDS, mode="overwrite")
 
     def copy_of_root(self, name: str) -> Path:
-        """The store at another place, where no worker has seen it yet."""
+        """Copy the store to a path that no worker has read yet."""
         return Path(shutil.copytree(self.root, self.scratch / name))
 
     def batches(self, name: str, sizes: list[int]) -> Any:
-        """Rows as a stream, a file a batch."""
+        """Return rows as a stream that reads one file per batch."""
         place = self.scratch / name
         place.mkdir()
         for number, size in enumerate(sizes):
             table = rows_table(size, self.keys, seed=100 + number)
             pq.write_table(table, place / f"{number:04d}.parquet")
-            time.sleep(0.002)  # the source takes files by their times
+            time.sleep(0.002)  # the source sorts files by their times
         reader = self.spark.readStream.schema(self.rows.schema).option("maxFilesPerTrigger", 1)
         return reader.parquet(str(place))
 
@@ -116,12 +116,12 @@ class Data:
 
 
 def run(df: Any) -> None:
-    """Compute every row and column, and throw them away."""
+    """Compute all rows and columns, and discard them."""
     df.write.format("noop").mode("overwrite").save()
 
 
 def checksum(df: Any) -> tuple[int, int]:
-    """How many rows there are, and a sum over all that is in them, in whatever order."""
+    """Return the number of rows, and a checksum that does not depend on their order."""
     from pyspark.sql import functions as F  # noqa: N812
 
     found = df.agg(F.count("*"), F.bit_xor(F.xxhash64(*df.columns))).first()
@@ -129,7 +129,7 @@ def checksum(df: Any) -> tuple[int, int]:
 
 
 def seconds(job: Callable[[], object]) -> float:
-    """How long ``job`` takes."""
+    """Return the seconds that ``job`` takes."""
     started = time.perf_counter()
     job()
     return time.perf_counter() - started
@@ -154,7 +154,7 @@ def _same_headers(count: int) -> pa.Array:
 
 
 def _write(table: pa.Table, directory: Path) -> None:
-    """In as many files as there are shards, so that Spark reads it in so many tasks."""
+    """Write a table to one file per shard, so that Spark reads it in as many tasks."""
     directory.mkdir()
     size = -(-len(table) // SHARDS)
     for number in range(SHARDS):

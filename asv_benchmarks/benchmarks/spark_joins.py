@@ -1,6 +1,7 @@
-"""Ways to join rows with the version that was valid at their time: kstore's, and Spark's own.
+"""Joins of rows with the version that was valid at their time, by kstore and by Spark's methods.
 
-Each gives number, value, timestamp and headers of every row, so that results can be compared.
+Each join returns the number, value, timestamp and headers of every row, so the results can be
+compared.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from .spark_data import SHARDS, Data
 
 COLUMNS = ("number", "value", "timestamp", "headers")
 EVERYWHERE = {"broadcast_bytes": 2 << 30, "cache_bytes": 2 << 30}
-"""Every worker keeps the store as a whole."""
+"""The arguments with which every worker keeps the whole store in memory."""
 APART = {"broadcast_bytes": 0}
-"""Rows are brought to their keys' shards, as for a store that is too large for that."""
+"""The arguments with which rows are routed to their keys' shards, as for a large store."""
 
 
 def pass_through(data: Data) -> Any:
@@ -50,7 +51,7 @@ def temporal_join_as_it_comes(data: Data, root: Path | None = None, **more: Any)
 
 
 def asof_join(data: Data) -> Any:
-    """Spark's native ASOF JOIN, which is off by default."""
+    """Join with Spark's native ASOF JOIN, which is off by default."""
     data.spark.conf.set("spark.sql.join.asofJoin.enabled", "true")
     return _sql(
         data,
@@ -60,7 +61,7 @@ def asof_join(data: Data) -> Any:
 
 
 def lead_and_range(data: Data) -> Any:
-    """The end of each version with lead(), then a join on key and range."""
+    """Compute the end of each version with lead(), and join on the key and the range of time."""
     return _sql(
         data,
         "WITH versions AS (SELECT *, lead(timestamp) OVER (PARTITION BY key ORDER BY timestamp) "
@@ -71,7 +72,7 @@ def lead_and_range(data: Data) -> Any:
 
 
 def union_and_window(data: Data) -> Any:
-    """Both in one, by key and time, and the last version before each row."""
+    """Sort the log and the rows together, and take the last version before each row."""
     return _sql(
         data,
         "WITH both AS (SELECT key, timestamp AS at, 0 AS side, CAST(NULL AS bigint) AS number, "
@@ -85,7 +86,7 @@ def union_and_window(data: Data) -> Any:
 
 
 def cogroup(data: Data) -> Any:
-    """Both by a hash of the key, then pandas' merge_asof of each pair of groups."""
+    """Group the log and the rows by a hash of the key, and use pandas' merge_asof on each pair."""
     from pyspark.sql import functions as F  # noqa: N812
 
     log = data.log.withColumn("group", F.pmod(F.hash("key"), F.lit(SHARDS)))
@@ -105,7 +106,7 @@ OTHERS: dict[str, Callable[[Data], Any]] = {
 
 
 def _beside_version(data: Data, names: list[str]) -> Any:
-    """The schema of some columns of the rows, and of a version's behind them."""
+    """Return the schema of some columns of the rows, followed by the columns of a version."""
     schema = data.rows.select(*names).schema
     for name in COLUMNS[1:]:
         schema = schema.add(data.log.schema[name])
@@ -113,10 +114,10 @@ def _beside_version(data: Data, names: list[str]) -> Any:
 
 
 def _widening() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Made here for the same reason as :func:`_merging`."""
+    """Return the function of `pass_through_widened`. See :func:`_merging` for the reason."""
 
     def widened(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Columns that look like a version's; those of the longest batch are made once."""
+        """Add constant columns with the types of a version's columns."""
         import pyarrow as pa
 
         headers = [("trace-id", b"0123456789abcdef"), ("n", None), ("s", b"ecb")]
@@ -142,10 +143,13 @@ def _sql(data: Data, query: str) -> Any:
 
 
 def _merging() -> Callable[[pa.Table, pa.Table], pa.Table]:
-    """Made here, so that Spark sends all of it to its workers, which may not have this module."""
+    """Return the function of `cogroup`.
+
+    It is a nested function, so Spark sends its code to workers, which may lack this module.
+    """
 
     def merged(rows: pa.Table, log: pa.Table) -> pa.Table:
-        """The versions for rows; only keys, times and places go through pandas."""
+        """Join the rows with the log. Only keys, times and positions are converted to pandas."""
         import numpy as np
         import pandas as pd
 

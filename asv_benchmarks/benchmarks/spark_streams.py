@@ -1,4 +1,4 @@
-"""Streams a batch at a time: joined as of time, and processed by key with state; ms per batch."""
+"""Milliseconds per batch of streams that are joined as of a time, or processed with state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WARM = 2
 
 
 class Stream:
-    """Rows as a stream, of which each query reads a batch a file."""
+    """Rows as a stream, from which each query reads one file per batch."""
 
     def __init__(self, data: Data, name: str, sizes: list[int]) -> None:
         self.data = data
@@ -27,23 +27,23 @@ class Stream:
         self.rows = data.batches(name, sizes)
 
     def milliseconds(self, made: Any) -> float:
-        """The median of a batch, but for the first ones, which find nothing warm."""
+        """Return the median time of a batch in ms, without the first batches, which are slower."""
         took = self._run(made.writeStream.format("noop"))
         return statistics.median(took[_WARM:])
 
     def milliseconds_each(self, function: Callable[[Any], None]) -> float:
-        """The same of a function that is called with each batch."""
+        """Return the median time of a batch in ms if ``function`` is called with each batch."""
         took = self._run(self.rows.writeStream.foreachBatch(lambda df, _: function(df)))
         return statistics.median(took[_WARM:])
 
     def result(self, made: Any) -> tuple[int, int]:
-        """The checksum of all that a stream gives."""
+        """Return the checksum of all rows that a stream returns."""
         target = str(self.data.scratch / f"result-{uuid.uuid4().hex}")
         self._run(made.writeStream.format("parquet").option("path", target))
         return checksum(self.data.spark.read.parquet(target).select(*made.columns))
 
     def batch(self) -> Any:
-        """All of its rows at once, not as a stream."""
+        """Return all rows of the stream as a batch DataFrame."""
         return self.data.spark.read.parquet(str(self.data.scratch / self.name))
 
     def _run(self, writer: Any) -> list[float]:
@@ -55,12 +55,12 @@ class Stream:
 
 
 def json_progress(progress: Any) -> tuple[int, float]:
-    """Rows and milliseconds of a batch."""
+    """Return the number of rows of a batch, and the batch's time in ms."""
     return progress["numInputRows"], progress["durationMs"]["triggerExecution"]
 
 
 def joined_as_of_time(stream: Stream) -> Any:
-    """kstore's temporal join of a stream."""
+    """Return the stream, joined by kstore's temporal join."""
     from kstore_core.spark import temporal_join
 
     root = stream.data.root
@@ -69,7 +69,7 @@ def joined_as_of_time(stream: Stream) -> Any:
 
 
 def asof_joined(data: Data, rows: Any) -> Any:
-    """Spark's native ASOF JOIN of some rows with a static table."""
+    """Join rows with a static table by Spark's native ASOF JOIN."""
     spark = data.spark
     spark.conf.set("spark.sql.join.asofJoin.enabled", "true")
     data.log.createOrReplaceTempView("log")
@@ -81,24 +81,24 @@ def asof_joined(data: Data, rows: Any) -> Any:
 
 
 def totals_by_map_state(stream: Stream) -> Any:
-    """A running total by key, kept by map_state."""
+    """Return a running total for each key, which map_state keeps."""
     from kstore_core.spark import map_state
 
     def add(key: str, rows: Any, store: Any) -> Iterator[tuple[str, int]]:
-        """The key and its total after the batch."""
+        """Yield the key and its total after the batch."""
         known = store.get(key)
         total = (0 if known is None else known.value) + sum(row.number for row in rows)
         store.put(key, total, timestamp=0)
         yield key, total
 
-    root = stream.data.scratch / f"totals-{uuid.uuid4().hex}"  # a root is of one query
+    root = stream.data.scratch / f"totals-{uuid.uuid4().hex}"  # a root belongs to one query
     return map_state(
         stream.rows, add, TOTALS, root=root, schema=TOTALS_SCHEMA, key="who", partitions=SHARDS
     )
 
 
 def totals_by_transform_with_state(stream: Stream) -> Any:
-    """The same by Spark's transformWithState in Python, on its RocksDB."""
+    """Return the same totals by Spark's transformWithState in Python, with Spark's RocksDB."""
     from pyspark.sql import Row
     from pyspark.sql.streaming import StatefulProcessor
 

@@ -1,7 +1,8 @@
-"""Stores in the middle of an upgrade: a lookup beside one in a store of one format, and the rest.
+"""Stores in the middle of an upgrade: lookups, and the rest of the upgrade.
 
-The rows are timestamped; half of them have moved on to headers. A missing key is looked up in both
-places, an old row in both and converted.
+Lookups are compared with those in a store of one format. The rows have timestamps, and half of them
+were already upgraded to headers. A lookup of a missing key reads both tables. A lookup of an old
+row reads both tables, and converts the row.
 """
 
 from __future__ import annotations
@@ -26,14 +27,17 @@ HEADERS = stores.timestamped_key_value_with_headers
 
 
 def engines() -> tuple[str, ...]:
-    """The engines that are installed and keep their rows, and memory."""
+    """Return the names of the persistent engines that are installed, and ``memory``."""
     names = sorted({engine.name for engine in installed_engines()})
     return tuple(n for n in names if n == "memory" or engine_class(n).capabilities.persistent)
 
 
 class UpgradeWorkload:
-    """The same rows in a store that is half upgraded, in one that always had headers, and in one
-    whose upgrade is timed."""
+    """Three stores with the same rows, for lookups and for an upgrade.
+
+    The store ``half`` is half upgraded, ``single`` has always had headers, and ``rest`` is upgraded
+    by :meth:`drain`.
+    """
 
     def __init__(self, engine: str, count: int) -> None:
         self.scratch = Path(tempfile.mkdtemp(prefix="kstore-bench-"))
@@ -55,14 +59,14 @@ class UpgradeWorkload:
         self.probes = {"new": new, "old": old, "missing": [key + b"?" for key in old]}
 
     def get_ratio(self, probes: str) -> float:
-        """Seconds of lookups that move nothing, over those of a store in one format."""
+        """Return the time of lookups in ``half``, which move no row, over that in ``single``."""
         keys = self.probes[probes]
         with open_state(self.root, engine=self.engine, migrate_on_read=False) as state:
             half, single = state.open(HEADERS("half")), state.open(HEADERS("single"))
             return ratio(looking_up(half.get, keys), looking_up(single.get, keys))
 
     def drain(self) -> float:
-        """Rows a second; once."""
+        """Upgrade the store ``rest``, and return the rows per second. This works only once."""
         return self.count / seconds(lambda: upgrade(self.root, "rest", engine=self.engine))
 
     def close(self) -> None:
@@ -78,7 +82,7 @@ def looking_up(get: Callable[[bytes], object], keys: list[bytes]) -> Callable[[]
 
 
 class Lookups:
-    """A get of a store in two formats over one of a store in one."""
+    """The time of a get in a store of two formats, divided by the time in a store of one format."""
 
     params = (engines(), PROBES)
     param_names = ("engine", "row")
@@ -96,7 +100,7 @@ class Lookups:
 
 
 class Drain:
-    """``kstore upgrade``: rows a second."""
+    """The rows per second of ``kstore upgrade``."""
 
     params = (engines(),)
     param_names = ("engine",)

@@ -1,4 +1,4 @@
-"""Versioned stores: beside the very reads and writes of rows that they make, done bare."""
+"""Versioned stores, compared with the bare engine's reads and writes of the same rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ COUNT = sized(50_000)
 
 
 class Ratios:
-    """50,000 versions of 5,000 keys, one in ten out of order; 10,000 reads as of a time."""
+    """50,000 versions of 5,000 keys, a tenth of them late, and 10,000 reads as of a time."""
 
     params = (ENGINES, tuple(VERSIONED))
     param_names = ("engine", "format")

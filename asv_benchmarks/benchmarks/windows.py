@@ -1,7 +1,7 @@
-"""Window and session stores: each figure beside the bare engine, on the same rows in turns.
+"""Window and session stores, compared with the bare engine on the same rows in alternating runs.
 
-What the bare engine does is in :mod:`.bare_segments`: for a key's rows a seek and a scan in each
-segment that holds some.
+:mod:`.bare_segments` has the work of the bare engine. To fetch the rows of a key, it makes a seek
+and a scan in each segment that may contain such rows.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from kstore_core.errors import EngineUnavailableError
 from .segmented import SegmentedWorkload, make_workload
 
 KINDS = ("window headers", "session headers")
-"""Those that do the most work; ``ratios.py`` measures the other formats too."""
+"""The formats that need the most work. ``ratios.py`` measures the other formats, too."""
 ENGINES = tuple(dict.fromkeys(engine.name for engine in installed_engines()))
 
 
 class Ratios:
-    """The store's time over the bare engine's; nan where there is no binding to compare with."""
+    """The store's time divided by the bare engine's time; nan without a binding."""
 
     params = (ENGINES, KINDS)
     param_names = ("engine", "kind")
@@ -39,16 +39,19 @@ class Ratios:
         return self.work.put_ratio()
 
     def track_get(self, engine: str, kind: str) -> float:
-        """``fetch_one`` and ``fetch_session``."""
+        """Return the ratio of ``fetch_one`` or ``fetch_session``."""
         return self.work.get_ratio()
 
     def track_fetch(self, engine: str, kind: str) -> float:
-        """All windows or sessions of a key."""
+        """Return the ratio of a fetch of all windows or sessions of a key."""
         return self.work.fetch_ratio()
 
     def track_all(self, engine: str, kind: str) -> float:
         return self.work.all_ratio()
 
     def track_put_and_fetch_in_turn(self, engine: str, kind: str) -> float:
-        """A put followed by a fetch of its key, over the two apart."""
+        """Return the time of puts that are each followed by a fetch of the key, as a ratio.
+
+        The time is divided by the time of all puts and then all fetches.
+        """
         return self.work.in_turn_ratio()

@@ -1,4 +1,4 @@
-"""The same work done twice: by a store, and by the bare engine on the same bytes."""
+"""Workloads that do the same work with a store and with the bare engine, on the same bytes."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ VERSIONED = {
 
 
 def shuffled_keys(count: int) -> list[bytes]:
-    """Keys of 16 bytes, in random order."""
+    """Return keys of 16 bytes in random order."""
     keys = [b"%016d" % number for number in range(count)]
     random.Random(1).shuffle(keys)
     return keys
 
 
 def open_lmdb(root: Path, namespace: str) -> tuple[Any, Any]:
-    """Open LMDB with the options of kstore's engine, without fsync, and a database in it."""
+    """Open an LMDB environment and a database in it, with kstore's options but without fsync."""
     import lmdb
 
     from kstore_lmdb.options import LMDBOptions
@@ -55,7 +55,7 @@ def open_lmdb(root: Path, namespace: str) -> tuple[Any, Any]:
 
 
 class Raw:
-    """A dict, sorted to scan it: what is beside the memory engine, and the base of the others."""
+    """A dict that is sorted for each scan, and the base of the bindings of other engines."""
 
     put: Callable[[bytes, bytes], object]
     get: Callable[[bytes], bytes | None]
@@ -66,10 +66,10 @@ class Raw:
         self.get = self.rows.get
 
     def flush(self) -> None:
-        """Bring the rows to where they rest."""
+        """Flush the written rows."""
 
     def read_all(self) -> int:
-        """A bare loop over all rows; returns how many."""
+        """Read all rows, and return their number."""
         count = 0
         for _ in sorted(self.rows.items()):
             count += 1
@@ -77,11 +77,11 @@ class Raw:
 
     @contextmanager
     def writing(self) -> Iterator[tuple[Callable[..., Any], Callable[..., Any]]]:
-        """``get`` and ``put`` within one transaction, where there is such a thing."""
+        """Yield ``get`` and ``put``, which share a transaction if the binding has transactions."""
         yield self.get, self.put
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
 
 
 class RawRocksDB(Raw):
@@ -113,7 +113,7 @@ class RawRocksDB(Raw):
 
 
 class RawLMDB(Raw):
-    """LMDB's binding with the options of kstore's engine: no fsync, one transaction to read in."""
+    """LMDB's binding with kstore's options, without fsync. One transaction makes all reads."""
 
     def __init__(self, root: Path, namespace: str) -> None:
         self._environment, self._rows = open_lmdb(root, namespace)
@@ -121,7 +121,7 @@ class RawLMDB(Raw):
         self.flush()
 
     def flush(self) -> None:
-        """Read what is committed by now."""
+        """Begin a new transaction for reads, which sees all committed rows."""
         self._reader = self._environment.begin(self._rows)
         self.get = self._reader.get
 
@@ -148,7 +148,7 @@ RAW: dict[str, type[Raw]] = {"memory": Raw, "lmdb": RawLMDB, "rocksdb": RawRocks
 
 
 class Workload:
-    """A store and a raw engine with the same rows, in a scratch directory."""
+    """A store and a bare engine with the same rows, in a temporary directory."""
 
     def __init__(self, engine: str, count: int) -> None:
         self.scratch = Path(tempfile.mkdtemp(prefix="kstore-bench-"))
@@ -185,7 +185,7 @@ class KeyValueWorkload(Workload):
         self.flush()
 
     def flush(self) -> None:
-        """Bring both to the same state: rows in tables on disk."""
+        """Move the rows of both sides to tables on disk."""
         self.raw.flush()
         if self.engine == "rocksdb":
             self.store.table.rows.database.sync()
@@ -201,14 +201,14 @@ class KeyValueWorkload(Workload):
         self.state.commit({("t", 0): 1})
 
     def raw_put(self) -> None:
-        """In one transaction, where there are any."""
+        """Put all rows, in one transaction if the binding has transactions."""
         row = self.row
         with self.raw.writing() as (_, put):
             for key in self.keys:
                 put(key, row)
 
     def raw_put_each(self) -> None:
-        """In a transaction each."""
+        """Put all rows, each in a transaction of its own."""
         put, row = self.raw.put, self.row
         for key in self.keys:
             put(key, row)
@@ -250,7 +250,7 @@ class KeyValueWorkload(Workload):
 
 
 class VersionedWorkload(Workload):
-    """A versioned store: ten versions a key, one write in ten out of order."""
+    """A versioned store with ten versions of each key. A tenth of the writes are out of order."""
 
     def __init__(self, engine: str, format_name: str, count: int) -> None:
         super().__init__(engine, count // 10)
@@ -283,7 +283,7 @@ class VersionedWorkload(Workload):
             put(key, VALUE, timestamp=timestamp, **more)
 
     def put_and_commit(self) -> None:
-        """The same writes in a store of their own."""
+        """Make the same writes in a new store."""
         self.again += 1
         spec = type(self.store.spec)(
             f"again-{self.again}",
@@ -319,7 +319,7 @@ class VersionedWorkload(Workload):
 
 
 def record(rows: Any, work: Callable[[], None]) -> list[tuple[bytes, bytes | None]]:
-    """The reads (value None) and writes of rows that ``work`` makes."""
+    """Return the reads and writes of rows that ``work`` makes. The value of a read is None."""
     made: list[tuple[bytes, bytes | None]] = []
     get, write = rows.get, rows.write
 
@@ -346,6 +346,6 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def ratio(ours: Callable[[], object], theirs: Callable[[], object], rounds: int = 5) -> float:
-    """The least time of ours over the least of theirs, taken in turns within one run."""
+    """Return the least time of ``ours`` over the least time of ``theirs``, in alternating runs."""
     pairs = [(seconds(ours), seconds(theirs)) for _ in range(rounds)]
     return min(a for a, _ in pairs) / min(b for _, b in pairs)

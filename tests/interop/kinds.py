@@ -28,20 +28,8 @@ DUPLICATES = {"retain_duplicates": True}
 class Kind:
     """A kind of store on both sides.
 
-    Attributes
-    ----------
-    name : str
-        As the tests and the page call it.
-    kafka : str
-        The harness's kind.
-    factory : callable
-        Of the spec.
-    shape, form : str
-        What its operations are; what its values are: plain, timestamped, headers, aggregation.
-    options : dict
-        Of both sides.
-    kafka_only, kstore_only : dict
-        Options of one side that the other has not or takes for granted.
+    ``kafka`` is the harness's kind, and ``factory`` makes the spec. ``form`` is the form of the
+    values: plain, timestamped, headers or aggregation. ``options`` are those of both sides.
     """
 
     name: str

@@ -12,7 +12,7 @@ from kstore_core.discovery.registry import engine_class
 from kstore_core.metrics import REGISTRY
 from kstore_core.spark.kafka.options import OPTIONS
 from kstore_core.spark.source.options import READ_OPTIONS
-from kstore_core.spark.source.write_options import SINK_OPTIONS
+from kstore_core.spark.source.write_options import SINK_OPTIONS, WRITE_OPTIONS
 from tests.support.pages import DOCS
 from tests.support.places import ROOT
 
@@ -73,7 +73,7 @@ def test_options_with_defaults(title, options):
 
 def test_spark():
     assert list(table("Spark: reading")) == ["path", *READ_OPTIONS, "storage.…"]
-    assert list(table("Spark: writing")) == ["path", *SINK_OPTIONS, "storage.…"]
+    assert list(table("Spark: writing")) == ["path", *(WRITE_OPTIONS | SINK_OPTIONS), "storage.…"]
 
 
 def test_kafka_in_spark():

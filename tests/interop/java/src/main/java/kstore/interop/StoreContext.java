@@ -4,6 +4,8 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 
+import kstore.context.NoTopologyContext;
+
 import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.metrics.Metrics;
@@ -11,31 +13,18 @@ import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.streams.StreamsConfig;
-import org.apache.kafka.streams.processor.Cancellable;
-import org.apache.kafka.streams.processor.PunctuationType;
-import org.apache.kafka.streams.processor.Punctuator;
-import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.TaskId;
-import org.apache.kafka.streams.processor.To;
-import org.apache.kafka.streams.processor.api.FixedKeyRecord;
-import org.apache.kafka.streams.processor.api.Record;
-import org.apache.kafka.streams.processor.internals.AbstractProcessorContext;
 import org.apache.kafka.streams.processor.internals.ProcessorRecordContext;
-import org.apache.kafka.streams.processor.internals.RecordCollector;
 import org.apache.kafka.streams.processor.internals.StateManager;
-import org.apache.kafka.streams.processor.internals.StreamTask;
 import org.apache.kafka.streams.processor.internals.metrics.StreamsMetricsImpl;
 import org.apache.kafka.streams.query.Position;
 import org.apache.kafka.streams.state.internals.ThreadCache;
-
-import java.time.Duration;
-import java.time.Instant;
 
 /**
  * What a store sees of its task: the state manager, the input record that is being processed, and a
  * changelog that keeps its records in a list. There is no topology, so nothing can be forwarded.
  */
-final class StoreContext extends AbstractProcessorContext<Object, Object> {
+final class StoreContext extends NoTopologyContext {
 
     /** No input record: a store then leaves its position alone. */
     private static final ProcessorRecordContext NO_RECORD =
@@ -112,77 +101,7 @@ final class StoreContext extends AbstractProcessorContext<Object, Object> {
     }
 
     @Override
-    public void transitionToActive(
-        final StreamTask task, final RecordCollector collector, final ThreadCache newCache
-    ) {
-        throw noTopology();
-    }
-
-    @Override
-    public void transitionToStandby(final ThreadCache newCache) {
-        throw noTopology();
-    }
-
-    @Override
-    public <K, V> void forward(final Record<K, V> record) {
-        throw noTopology();
-    }
-
-    @Override
-    public <K, V> void forward(final Record<K, V> record, final String child) {
-        throw noTopology();
-    }
-
-    @Override
-    public <K, V> void forward(final FixedKeyRecord<K, V> record) {
-        throw noTopology();
-    }
-
-    @Override
-    public <K, V> void forward(final FixedKeyRecord<K, V> record, final String child) {
-        throw noTopology();
-    }
-
-    @Override
-    public <K, V> void forward(final K key, final V value) {
-        throw noTopology();
-    }
-
-    @Override
-    public <K, V> void forward(final K key, final V value, final To to) {
-        throw noTopology();
-    }
-
-    @Override
-    public <S extends StateStore> S getStateStore(final String name) {
-        throw noTopology();
-    }
-
-    @Override
-    public Cancellable schedule(
-        final Duration interval, final PunctuationType type, final Punctuator callback
-    ) {
-        throw noTopology();
-    }
-
-    @Override
-    public Cancellable schedule(
-        final Instant start, final Duration interval, final PunctuationType type, final Punctuator callback
-    ) {
-        throw noTopology();
-    }
-
-    @Override
-    public void commit() {
-        throw noTopology();
-    }
-
-    @Override
     public long currentStreamTimeMs() {
         throw noTopology();
-    }
-
-    private static UnsupportedOperationException noTopology() {
-        return new UnsupportedOperationException("a store of its own has no topology around it");
     }
 }
