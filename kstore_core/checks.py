@@ -7,9 +7,11 @@ from typing import TypeVar
 
 from kstore_core.errors import SpecError
 
-__all__ = ["check_choice", "find_by_name"]
+__all__ = ["check_choice", "check_partitions", "find_by_name"]
 
 _Found = TypeVar("_Found")
+_MOST = 2**31 - 1
+"""The greatest number of partitions that Kafka and Spark allow."""
 
 
 def check_choice(name: str, given: object, choices: Iterable[str]) -> None:
@@ -36,6 +38,19 @@ def check_choice(name: str, given: object, choices: Iterable[str]) -> None:
         raise SpecError(f"{name} must be {listed}, not {given!r}")
 
 
+def check_partitions(partitions: int | None, what: str = "store") -> int:
+    """Return ``partitions``, or raise a SpecError if it is not a valid number of partitions.
+
+    ``what`` is the error's noun for the thing that has the partitions.
+    """
+    if type(partitions) is not int or not 1 <= partitions <= _MOST:
+        raise SpecError(
+            f"partitions={partitions!r} is not the number of partitions of a {what}; pass an int "
+            f"from 1 to {_MOST}"
+        )
+    return partitions
+
+
 def find_by_name(kind: str, name: str, known: Mapping[str, _Found]) -> _Found:
     """Return the entry with this name from a mapping.
 
@@ -56,4 +71,6 @@ def find_by_name(kind: str, name: str, known: Mapping[str, _Found]) -> _Found:
     try:
         return known[name]
     except KeyError:
-        raise SpecError(f"there is no {kind} {name!r}; there are: {', '.join(known)}") from None
+        raise SpecError(
+            f"there is no {kind} {name!r}; the known names are: {', '.join(known)}"
+        ) from None

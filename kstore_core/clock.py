@@ -67,7 +67,7 @@ class StreamClock:
     Parameters
     ----------
     retention_ms : int
-        The retention (ms). A record is accepted if it is at most this much older than stream time.
+        The retention (ms). A record is late if it is older than stream time by more than this.
     observed : int
         The stream time at the start (ms).
 
@@ -80,8 +80,8 @@ class StreamClock:
     held : bool
         True if the horizon is fixed; see :meth:`hold`.
     turn : RLock
-        The lock that a thread must acquire to read these times and then to write a record or to
-        change the times.
+        The lock for these times. A thread must hold it while it reads the times, and until it has
+        written the record or changed the times.
     dropped_late : int
         The number of late records that were dropped since the store was opened.
     """
@@ -99,9 +99,9 @@ class StreamClock:
     def hold(self) -> None:
         """Fix the horizon at its present time until the store is closed.
 
-        Call this method before records are processed in another order than that of their arrival.
-        Then this order does not decide which records are late. Stream time still advances, and
-        commits still store it.
+        Call this method before processing records in an order other than that of their arrival.
+        Lateness then does not depend on the order. Stream time still advances, and commits still
+        store it.
         """
         self.held = True
 

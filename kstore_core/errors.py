@@ -17,7 +17,7 @@
     │   ├── FormatDowngradeError     the store on disk has a newer format
     │   ├── InconsistentStateError   the contents of the directory contradict each other
     │   └── UncommittedLimitError    a transaction exceeds ``uncommitted_max_bytes``
-    ├── SerdeError                   a serde cannot convert a value (also the error of the serde)
+    ├── SerdeError                   a serde cannot convert a value (also the serde's own error)
     ├── SpecError                    the description of a store is wrong (also ValueError)
     ├── UnknownEngineError           no engine with this name is installed (also LookupError)
     ├── PluginError                  a plug-in is missing, unloadable, or breaks its contract
@@ -65,11 +65,11 @@ class KStoreError(Exception):
 
 
 class EngineError(KStoreError):
-    """The failure of a storage engine."""
+    """A storage engine failed."""
 
 
 class EngineUnavailableError(EngineError):
-    """The library of an engine is not installed, although the plug-in of the engine is."""
+    """The plug-in of an engine is installed, but the library of the engine cannot be loaded."""
 
 
 class EngineLockedError(EngineError):
@@ -198,4 +198,4 @@ class ReadOnlyHeadersError(KStoreError, TypeError):
 
 
 class CommitConflictError(KStoreError):
-    """Another writer has already published a version with the number of the version to commit."""
+    """The version cannot be committed: another writer has published a version with its number."""

@@ -56,7 +56,7 @@ class ValueFormat:
     Attributes
     ----------
     name : str
-        The name of the format. A stored spec contains this name, and so does a pickled format.
+        The name of the format. Stored specs and pickled formats contain it.
     namespace : str
         The namespace of the rows that have this format.
     timestamped, headers : bool
@@ -68,8 +68,8 @@ class ValueFormat:
         The shapes of the stores that can have this format. In this list,
         ``"time_ordered_window"`` and ``"time_ordered_session"`` are separate shapes.
     upgrades : mapping of str to Convert
-        The names of the older formats from which a store can be upgraded to this format, oldest
-        first, and the conversion of their rows.
+        The older formats that can be upgraded to this format, oldest first. The mapping gives the
+        conversion of rows for the name of each older format.
     """
 
     name: str
@@ -177,13 +177,7 @@ FORMATS: dict[str, ValueFormat] = {
 
 
 def by_name(name: str) -> ValueFormat:
-    """Return the format with this name.
-
-    Raises
-    ------
-    SpecError
-        If no format has this name.
-    """
+    """Return the format with this name. Raise SpecError if no format has this name."""
     return find_by_name("value format", name, FORMATS)
 
 
@@ -193,7 +187,7 @@ def of_shape(shape: str) -> list[ValueFormat]:
 
 
 def fitting(families: Iterable[str], namespaces: Iterable[str]) -> list[str]:
-    """Return the shapes in `families` whose formats use all of these namespaces.
+    """Return the shapes in ``families`` whose stores can have rows in all of these namespaces.
 
     Namespaces that no format uses are ignored.
     """
@@ -222,7 +216,7 @@ def named(name: str, shape: str) -> ValueFormat:
         if name in (value_format.name, _short_name(value_format)):
             return value_format
     raise SpecError(
-        f"there is no {shape.replace('_', '-')} store of the format {name}; its formats are: "
+        f"a {shape.replace('_', '-')} store cannot have the format {name}; its format can be: "
         f"{', '.join(map(_short_name, candidates))}"
     )
 

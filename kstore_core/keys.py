@@ -97,7 +97,7 @@ class Fetch(NamedTuple):
 class IndexBounds(Bounds):
     """The bounds of index rows, with a filter of the requested index rows.
 
-    The filter saves lookups, because the scan looks up one row for each index row.
+    The filter saves lookups, because the scan looks up a row for each index row that passes.
     """
 
     rows: KeyFilter | None = None
@@ -115,9 +115,9 @@ class KeySchema:
         True if a row key contains the end and the start of a session. False if it contains the
         start of a window and the sequence number that distinguishes duplicates.
     prefix : int
-        The first byte of a row key in a time-ordered store of Kafka Streams: 0 in a row, whose key
-        begins with the times; 1 in an index row, whose key begins with the user's key. -1 in other
-        stores, whose row keys have no such byte.
+        The first byte of the row keys in a time-ordered store. It is 0 for rows, whose times
+        precede the user's key. It is 1 for index rows, whose times follow the user's key. It is -1
+        in other stores, whose row keys have no such byte.
     segment_time : callable
         A function that takes a row key and returns its segment time (ms). It raises a FormatError
         if the bytes do not have this layout.
@@ -251,13 +251,7 @@ SCHEMAS: dict[str, KeySchema] = {
 
 
 def by_name(name: str) -> KeySchema:
-    """Return the schema with this name.
-
-    Raises
-    ------
-    SpecError
-        If no schema has this name.
-    """
+    """Return the schema with this name. Raise SpecError if no schema has this name."""
     return find_by_name("key schema", name, SCHEMAS)
 
 
@@ -280,8 +274,8 @@ class RowKeys:
     pairs : RowPairs or None
         The converter between rows and index rows. None if the store has no index.
     hidden : int
-        The offset (ms) from the store's horizon to the earliest segment time that reads return. As
-        in Kafka Streams, it is 0 for time-ordered windows and 1 for all other stores.
+        The earliest segment time that a read returns, minus the store's horizon (ms). As in Kafka
+        Streams, it is 0 for time-ordered windows and 1 otherwise.
     """
 
     schema: KeySchema

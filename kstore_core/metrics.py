@@ -123,7 +123,7 @@ class Rate:
         self._readings = deque([(clock(), 0)])
 
     def read(self, count: int) -> float:
-        """Add a reading of the present count, and return its growth per second."""
+        """Add a reading of the current count, and return the growth of the count per second."""
         with self._lock:
             now = self._clock()
             readings = self._readings
@@ -164,7 +164,7 @@ class Source(Protocol):
     """A source of metrics, such as a state directory."""
 
     def measure(self) -> Iterable[Metric]:
-        """Return the present values of the source's metrics."""
+        """Return the current values of the source's metrics."""
 
 
 class MetricsRegistry:
@@ -175,7 +175,7 @@ class MetricsRegistry:
         self._lock = RLock()  # Reentrant, because the garbage collector may close a directory.
 
     def add(self, source: Source) -> None:
-        """Add a source. The registry refers to it by a weak reference."""
+        """Add a source. The registry keeps only a weak reference to it."""
         with self._lock:
             self._sources.append(ref(source))
 
@@ -185,7 +185,7 @@ class MetricsRegistry:
             self._sources = [known for known in self._sources if known() not in (None, source)]
 
     def collect(self) -> list[Metric]:
-        """Return the present values of all metrics."""
+        """Return the current values of all metrics."""
         with self._lock:  # One reader at a time, because a rate depends on earlier readings.
             alive = [source() for source in self._sources]
             return [metric for source in alive if source is not None for metric in source.measure()]

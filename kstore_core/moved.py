@@ -1,4 +1,4 @@
-"""An import hook for moved modules: the import of an earlier path returns the moved module."""
+"""An import hook that keeps the earlier paths of moved modules importable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOVED = {
     "verify": "maintenance.verify",
     "versioned": "tables.versioned",
 }
-"""The present path of each moved module by its earlier path, which the documentation of 0.1 names.
+"""The present path of each moved module, by the earlier path in the documentation of 0.1.
 
 The paths are relative to ``kstore_core``."""
 

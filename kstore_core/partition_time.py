@@ -6,9 +6,9 @@ this, a stage can add the partition time to the records that it sends. The next 
 partition time if its state was opened with ``open_state(…, partition_time=True)``.
 
 The header is ``partition-time``, with a value of 8 big-endian bytes, as KIP-472 proposes. It
-contains the greatest time of the partition up to and including the record. If the stage removed
-later records with a greater time, the record has a second header, which contains the greatest time
-before the next record that was sent, or up to the end of the batch. The first header decides
+contains the greatest time of the partition up to and including the record. The stage may have
+removed later records with a greater time. The record then has a second header with the greatest
+time before the next record that was sent, or up to the end of the batch. The first header decides
 whether the record is late. The last header decides whether later records are late.
 """
 
@@ -54,7 +54,7 @@ def with_partition_time(headers: Any, read: int, sent: int | None = None) -> Hea
         The greatest time (ms) in the partition up to and including this record.
     sent : int, optional
         The greatest time (ms) in the partition before the next record that is sent. If omitted,
-        ``read``.
+        it is ``read``.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def with_partition_time(headers: Any, read: int, sent: int | None = None) -> Hea
         If ``sent`` is less than ``read``, or if a time does not fit 64 bits.
     """
     if sent is not None and sent < read:
-        raise ValueError(f"sent must not be before read, {read}, but is {sent}")
+        raise ValueError(f"sent must be {read} (the value of read) or later, not {sent}")
     made = Headers(headers).copy().remove(HEADER)
     try:
         made.add(HEADER, _LONG.pack(read))

@@ -68,7 +68,7 @@ def versioned_key_value(
         minus the retention.
     segment_interval_ms : int, optional
         The width of a segment (ms), 1 or more. The versions of a segment expire together. If
-        omitted, Kafka Streams' default for the retention; see :func:`default_segment_interval`.
+        omitted, it is Kafka Streams' default; see :func:`default_segment_interval`.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def window(
         value of the key and window.
     segment_interval_ms : int, optional
         The width of a segment (ms), 1 or more. The windows of a segment expire together. If
-        omitted, Kafka Streams' default: half the retention, but at least one minute.
+        omitted, it is Kafka Streams' default: half the retention, but at least one minute.
     time_ordered : bool
         If True, the rows are sorted by start and then by key, so a fetch over all keys returns them
         in the order of time. Kafka Streams uses such a store for windows that emit their results
@@ -134,7 +134,7 @@ def window(
     indexed : bool, optional
         True if a time-ordered store has an index by key. The index adds a second row for each
         window. Without an index, a fetch of one key reads the windows of all keys. If omitted, a
-        time-ordered store has an index. Must be omitted if ``time_ordered`` is False.
+        time-ordered store has an index. It must be omitted if ``time_ordered`` is False.
 
     Raises
     ------
@@ -210,14 +210,14 @@ def session(
         the retention.
     segment_interval_ms : int, optional
         The width of a segment (ms), 1 or more. The sessions of a segment expire together. If
-        omitted, Kafka Streams' default: half the retention, but at least one minute.
+        omitted, it is Kafka Streams' default: half the retention, but at least one minute.
     time_ordered : bool
         If True, the rows are sorted by end, then by start, and then by key, so a fetch over all
         keys returns them in the order of time.
     indexed : bool, optional
         True if a time-ordered store has an index by key. The index adds a second row for each
         session. Without an index, a fetch of one key reads the sessions of all keys. If omitted, a
-        time-ordered store has an index. Must be omitted if ``time_ordered`` is False.
+        time-ordered store has an index. It must be omitted if ``time_ordered`` is False.
 
     Raises
     ------

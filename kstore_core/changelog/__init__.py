@@ -1,4 +1,4 @@
-"""Changelogs: logs of a store's changes, from which the store can be restored.
+"""The changelogs, which are logs of a store's changes from which the store can be restored.
 
 See docs/changelogs.md.
 """

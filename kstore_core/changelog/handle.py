@@ -1,4 +1,4 @@
-"""The base class of kstore's changelogs: it queues the records that wait for a commit."""
+"""The base class of kstore's changelogs, which queues the records of the next commit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["LogHandle"]
 
 
 class LogHandle(Handle):
-    """An open log: the base class of `FileChangelog` and `KafkaChangelog`.
+    """The base class of the open logs `FileChangelog` and `KafkaChangelog`.
 
     Parameters
     ----------
@@ -60,21 +60,13 @@ class LogHandle(Handle):
     ) -> None:
         """Add a record to the queue of the next commit.
 
-        If the queue then exceeds `linger_bytes`, the queued records are sent at once.
-
-        Parameters
-        ----------
-        key : bytes
-        value : bytes or None
-            None makes the record a tombstone.
-        timestamp : int
-            The record's time in milliseconds since the epoch; -1 if unknown.
-        headers : Headers, iterable of (str, bytes-like or None), or None, optional
+        If the queue then exceeds `linger_bytes`, the queued records are sent at once. The
+        parameters are those of `Changelog.append`.
 
         Raises
         ------
         TypeError, FormatError
-            The headers are not valid; see `encode_headers`. TypeError also if `key` is None.
+            The headers are not valid; see `encode_headers`. Or `key` is None (TypeError).
         StorageFullError, UnsupportedError, EngineError
             The queued records could not be sent; see `commit`. They stay in the queue.
         """
@@ -87,7 +79,7 @@ class LogHandle(Handle):
                 self._send_pending()
 
     def extend(self, records: RecordColumns) -> None:
-        """Add many records, as `append` does. The log gives them new offsets."""
+        """Add many records, each as `append` does. The log gives new offsets to the records."""
         self._check_writer()
         if records.null_keys:
             raise TypeError(

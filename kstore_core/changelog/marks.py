@@ -1,7 +1,8 @@
-"""The commit marks in a changelog, which are before and after the rows of each commit.
+"""The commit markers in a changelog, which are also called marks.
 
-A mark is a tombstone record of a key that no store has. A header of the record has the mark's
-content. When Kafka Streams restores a store, it deletes the missing key, so a mark changes no row.
+A commit writes a marker before each batch of its rows, and a marker after all its rows. A marker is
+a tombstone record whose key no store has. A header of the record has the content of the marker.
+A restore by Kafka Streams applies a marker as the deletion of this key, so no row changes.
 docs/decisions/changelogs/commit-markers.md has the reasons for this design.
 """
 
@@ -22,10 +23,11 @@ from kstore_core.offsets.position import copy_position
 __all__ = ["MARK_KEY", "Begin", "Commit", "Mark", "append_mark", "is_commit", "marks_in", "parse"]
 
 MARK_KEY = b"\0kstore.commit 8f0c5b1e27d94a63" + bytes(16)
-"""The key of all marks. All marks have the same key, so that compaction keeps only the last mark.
+"""The key of all markers. All markers have the same key, so that compaction keeps only the last
+marker.
 
 The key ends with zeros, like the key of a window or session whose times are 0. So a restore by
-Kafka Streams does not advance stream time when it reads a mark.
+Kafka Streams does not advance stream time when it reads a marker.
 """
 
 _HEADER = "kstore.commit"
@@ -36,15 +38,15 @@ _NOTHING = -1
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """The mark that is sent before each batch of rows of a commit.
+    """The marker that is sent before each batch of rows of a commit.
 
     Attributes
     ----------
     rows : int
-        The number of row records in the batch that follows the mark.
+        The number of row records in the batch that follows the marker.
     without : int or None
-        The first offset of the void records before this mark, or None if there are none. Records
-        are void if an earlier writer sent them for a commit that it did not finish.
+        The first offset of the void records before this marker; None if no records are void. A
+        record is void if an earlier writer sent it for a commit that this writer did not finish.
     """
 
     rows: int
@@ -53,14 +55,14 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The mark after the rows of a commit, with the metadata that the commit wrote.
+    """The marker that is sent after the rows of a commit, with the metadata of the commit.
 
     Attributes
     ----------
     offsets : dict
         The last offset of each input partition that the store contains.
     position : dict
-        The last applied offset, by topic and partition.
+        The last offset of each input partition whose write is in the store, by topic.
     stream_time : int or None
         The store's stream time in ms; None if it is unknown.
     notes : dict
@@ -77,13 +79,13 @@ Mark = Begin | Commit
 
 
 def append_mark(columns: RecordColumns, mark: Mark, timestamp: int) -> None:
-    """Append the record of a mark to columns of records."""
+    """Append the record of a marker to columns of records."""
     mark_bytes = _begin_bytes(mark) if isinstance(mark, Begin) else _commit_bytes(mark)
     columns.append(columns.next_offset, timestamp, MARK_KEY, None, [(_HEADER, mark_bytes)])
 
 
 def marks_in(columns: RecordColumns) -> Iterable[tuple[int, bytes]]:
-    """Yield the index and the encoded bytes of each mark among records. `parse` decodes them."""
+    """Yield the index and the encoded bytes of each marker. `parse` decodes the bytes."""
     for index in columns.with_key(MARK_KEY):
         record = columns[index]
         if record.value is None and (mark_bytes := record.headers.value(_HEADER)) is not None:
@@ -91,17 +93,17 @@ def marks_in(columns: RecordColumns) -> Iterable[tuple[int, bytes]]:
 
 
 def is_commit(mark_bytes: bytes) -> bool:
-    """Return True if the bytes of a mark encode a `Commit`."""
+    """Return True if the bytes of a marker encode a `Commit`."""
     return mark_bytes.startswith(_COMMIT)
 
 
 def parse(mark_bytes: bytes) -> Mark:
-    """Return the mark that the bytes encode.
+    """Return the marker that the bytes encode.
 
     Raises
     ------
     FormatError
-        The bytes do not encode a mark, or encode a kind of mark of a newer kstore.
+        The bytes do not encode a marker, or encode a marker that only a newer kstore knows.
     """
     try:
         if mark_bytes[:1] == _BEGIN:

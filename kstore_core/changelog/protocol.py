@@ -52,7 +52,7 @@ class Changelog(Protocol):
         """
 
     def extend(self, records: RecordColumns) -> None:
-        """Add many records. The log gives them new offsets."""
+        """Add many records. The log gives new offsets to the records."""
 
     def commit(self) -> int:
         """Send the added records, and return the high watermark once the log has the records.
@@ -66,7 +66,19 @@ class Changelog(Protocol):
     def read(self, from_offset: int | None = None) -> Iterator[RecordColumns]:
         """Return the records from an offset (inclusive) up to the high watermark (exclusive).
 
-        The high watermark is that of the time of this call.
+        The high watermark is taken at this call.
+
+        Parameters
+        ----------
+        from_offset : int, optional
+            The first offset to read. The read begins at the start offset if this is None or lower
+            than the start offset.
+
+        Yields
+        ------
+        RecordColumns
+            Columns with at least one record. Compaction and transactions may leave gaps between
+            the offsets.
         """
 
     def close(self) -> None:
@@ -79,7 +91,7 @@ def check_changelog(given: object) -> None:
     Raises
     ------
     TypeError
-        The object is not a changelog; the message tells how to open a changelog.
+        The object is not a changelog.
     SpecError
         The partition is negative, or the topic has no name.
     """

@@ -1,15 +1,17 @@
-"""Conversion of a store's rows to records of its changelog, and back, for each format.
+"""The conversion between the rows of a store and the records of its changelog, for each format.
 
-=====================  =====================  ==================================  ================
-format                 record's value         record's timestamp                  record's headers
-=====================  =====================  ==================================  ================
-plain                  the value              the input record's                  none
-timestamped            the value alone        the row's; a delete: the input's    none
-timestamped_headers    the value alone        the row's; a delete: the input's    the row's
-session_headers        the aggregation alone  the input record's                  the row's
-versioned              the value              the version's                       none
-versioned_headers      the value alone        the version's                       the version's
-=====================  =====================  ==================================  ================
+===================  ===============  ========================  ====================
+format               record value     record timestamp          record headers
+===================  ===============  ========================  ====================
+plain                the value        that of the input record  none
+timestamped          the value        that of the row (*)       none
+timestamped_headers  the value        that of the row (*)       those of the row
+session_headers      the aggregation  that of the input record  those of the row
+versioned            the value        that of the version       none
+versioned_headers    the value        that of the version       those of the version
+===================  ===============  ========================  ====================
+
+(*) The record of a delete has the timestamp of the input record.
 
 The record of a delete has no value. In formats with headers it has the headers of the input record.
 
@@ -23,12 +25,14 @@ user's key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kstore_core.codec import (
     RecordColumns,
+    log_to_packed_rows,
     log_to_rows,
+    refuse_null_keys,
     rows_to_log,
     session_key,
     split_session_key,
@@ -52,6 +56,7 @@ from kstore_core.keys import (
 if TYPE_CHECKING:
     from kstore_core.codec.headers.headers import _HeadersLike
     from kstore_core.codec.log.rows import _RowLayout
+    from kstore_core.engine.packed import PackedBytes
 
 __all__ = ["from_log", "row_layout", "to_log"]
 
@@ -117,8 +122,8 @@ def to_log(
         The values of the rows in the table. For a versioned store, the values passed to ``put``.
         None means a delete.
     timestamps : sequence of int
-        Times in ms. For a versioned store, the times of the versions; else those of the input
-        records.
+        The times in ms. For a versioned store, the times of the versions. For any other store, the
+        times of the input records.
     headers : sequence of headers, optional
         The headers of the input records. Only the records of deletes get these headers.
     schema : KeySchema, optional
@@ -163,3 +168,21 @@ def from_log(
     convert = _converters(schema)
     keys, rows = log_to_rows(records, row_layout(value_format))
     return [convert[1](key) for key in keys] if convert else keys, rows
+
+
+def packed_from_log(
+    value_format: ValueFormat, records: RecordColumns, chunk_rows: int
+) -> Iterator[tuple[PackedBytes, PackedBytes, list[bytes]]]:
+    """Iterate over the rows of a key-value store that changelog records restore, in packed form.
+
+    Each item has the keys and the values of rows, and the keys of deleted rows.
+
+    Raises
+    ------
+    FormatError
+        A record has no key. The message names its offset. No rows were returned then.
+    """
+    refuse_null_keys(records)
+    layout = row_layout(value_format)
+    for start in range(0, len(records), chunk_rows):
+        yield log_to_packed_rows(records, layout, start, start + chunk_rows)

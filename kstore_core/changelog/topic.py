@@ -115,7 +115,7 @@ class LogConfig:
         The time in ms for which a tombstone stays after the first compaction that reads it, so that
         a reader that began at the start of the log still reads the tombstone.
     segment_bytes : int
-        The largest size of a segment in bytes. Only closed segments are compacted or deleted.
+        The maximum size of a segment in bytes. Only closed segments are compacted or deleted.
     compression : str
         The codec of the batches: "none", "gzip", "snappy", "lz4" or "zstd".
     """

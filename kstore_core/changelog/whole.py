@@ -1,9 +1,9 @@
-"""Reading a changelog without the records of unfinished commits.
+"""The reading of a changelog without the records of unfinished commits.
 
-kstore writes a commit mark after the records of each commit. The reader buffers records until it
-reads the mark of their commit. If the log has no such mark, the writer was killed before it had
-sent all records of the commit, and the reader skips these records. A log without any marks, which
-Kafka Streams writes, is read unchanged.
+kstore writes a commit marker after the records of each commit. The reader buffers the records of a
+commit until it reads this marker. If the marker is missing, the writer was killed before it had
+sent all records of the commit, and the reader skips these records. A log that Kafka Streams wrote
+has no markers, and the reader returns all its records.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Span = tuple[int, int]
 
 
 def without_marks(columns: RecordColumns) -> RecordColumns:
-    """Return the records that are not commit marks."""
+    """Return the records that are not commit markers."""
     mask = bytearray(b"\1") * len(columns)
     for index, _ in marks_in(columns):
         mask[index] = 0
@@ -38,7 +38,7 @@ def whole_end(log: Changelog, contained: int) -> int:
     Parameters
     ----------
     contained : int
-        The last offset that the store contains; the search begins after this offset.
+        The last offset of the log that the store contains. The search begins after this offset.
     """
     whole = WholeCommits(log, contained + 1, contained + 1)
     for _ in whole:
@@ -47,7 +47,7 @@ def whole_end(log: Changelog, contained: int) -> int:
 
 
 class WholeCommits:
-    """A log's records from an offset on, without marks and without unfinished commits.
+    """The records of a log from an offset on, without markers and without unfinished commits.
 
     An object can be iterated only once.
 
@@ -55,7 +55,7 @@ class WholeCommits:
     ----------
     log : Changelog
     begin : int
-        The offset to read from.
+        The first offset to read.
     whole_at : int
         The offset after the last commit that the store contains; 0 for an empty store.
 
@@ -64,8 +64,8 @@ class WholeCommits:
     next_offset : int
         The offset after the records that were yielded.
     commit : Commit or None
-        The mark that describes a store with all yielded records. None if no mark was read, or if
-        records without a mark follow the last mark.
+        The marker of the last commit whose records were yielded. None if no marker was read, or if
+        records without a marker follow the last marker.
     left_out : int or None
         The first offset of the unfinished commit whose records were skipped; None if no records
         were skipped. It is set when the iteration ends.
@@ -103,7 +103,7 @@ class WholeCommits:
 
     @property
     def _yields_open_commit(self) -> bool:
-        """True if the records of a commit without an end mark are yielded all the same."""
+        """True if the records of a commit are yielded although the marker at its end is missing."""
         if self._voids is not None:
             # Other spans mean that the end of the commit follows the records that were read.
             return self._voids != [(self._since, sys.maxsize)]
@@ -165,7 +165,7 @@ class WholeCommits:
             self._buffered.append(columns.chosen(chosen))
 
     def _close(self, mark_bytes: bytes | None) -> Iterator[RecordColumns]:
-        """End the open commit and yield its buffered records."""
+        """End the open commit, and yield its buffered records."""
         buffered, self._buffered = self._buffered, []
         self._since, self._voids, self._ended = None, None, mark_bytes
         yield from (some for some in buffered if len(some))
@@ -173,7 +173,7 @@ class WholeCommits:
     def _read_ahead(self, offset: int) -> list[_Span]:
         """Read the log from an offset on, and return the spans of void records in the open commit.
 
-        Records are void if a writer sent them for a commit that it did not finish.
+        A record is void if a writer sent it for a commit that this writer did not finish.
         """
         assert self._since is not None
         voids: list[_Span] = []

@@ -14,7 +14,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; the entry point of the ``kstore`` script."""
+    """Run the command line. This is the entry point of the ``kstore`` script."""
     try:
         import click  # noqa: F401
         import rich  # noqa: F401

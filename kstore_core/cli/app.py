@@ -24,7 +24,7 @@ from kstore_core.hints import install_module
 __all__ = ["COMMANDS", "kstore"]
 
 COMMANDS = ("checkpoint", "demo", "doctor", "dump", "engines", "get", "history", "inspect",
-            "migrate", "restore", "upgrade", "verify")  # fmt: skip
+            "migrate", "rescale", "restore", "upgrade", "verify")  # fmt: skip
 
 
 class Commands(click.Group):
@@ -120,7 +120,7 @@ def _discard_output() -> None:
 def _show_warning(
     usual: Any, printed: set[str], message: Warning | str, category: type[Warning], *where: Any
 ) -> None:
-    """Print a warning about a plug-in once, on one line; pass other warnings to ``usual``."""
+    """Print a warning about a plug-in once, on one line. Pass other warnings to ``usual``."""
     if not issubclass(category, PluginWarning):
         usual(message, category, *where)
     elif str(message) not in printed:
@@ -134,8 +134,8 @@ def kstore() -> None:
     """Inspect state directories of Kafka Streams and of kstore.
 
     Only migrate, restore and upgrade write to a state directory, and doctor --set-aside renames
-    files in it. PATH is a state directory, such as a task directory of Kafka Streams
-    (<state.dir>/<application>/0_0).
+    files in it. rescale writes a new version of a store of Spark. PATH is a state directory, such
+    as a task directory of Kafka Streams (<state.dir>/<application>/0_0).
 
     Exit codes: 0 ok, 1 findings or not found, 2 usage, 3 locked, 4 corrupt.
     """

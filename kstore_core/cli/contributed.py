@@ -1,4 +1,4 @@
-"""The commands that plug-ins add. They never replace a command of kstore."""
+"""The commands that plug-ins add, which never replace a command of kstore."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def gather(
 
 
 def contributed_commands(own: tuple[str, ...]) -> Mapping[str, click.Command]:
-    """Return the commands of plug-ins; warn of each plug-in whose commands cannot be added."""
+    """Return the commands of plug-ins. Warn of each plug-in whose commands cannot be added."""
     commands, errors = gather(tuple(usable_plugins()), own)
     for error in errors.values():
         warnings.warn(f"left out: {error}", PluginWarning, stacklevel=2)

@@ -30,7 +30,7 @@ _TAKES = {
     "window": ("retention_ms", "window_size_ms", _INTERVAL),
     "session": ("retention_ms", _INTERVAL),
 }
-"""The times that a spec of each shape has. All are required, except the segment interval."""
+"""The names of the times in a spec of each shape. All except the segment interval are required."""
 _FIXED = (_INTERVAL, "window_size_ms")
 _IN_SEGMENTS = ("window", "session")
 _INDEX = b"\x01"
@@ -63,8 +63,7 @@ class Described:
     older : tuple of str
         The names of the older formats that some rows still have.
     numbered : bool
-        True if rows have sequence numbers, so that the store retains duplicates, but the spec does
-        not.
+        True if rows have sequence numbers, although the spec does not retain duplicates.
     unindexed : bool
         True if the spec has an index, but the store has rows and no index rows.
     """
@@ -159,7 +158,9 @@ def described_by_options(store: str, options: Mapping[str, Any]) -> StoreSpec:
     if options["time_ordered"] and segments is None:
         raise SpecError(f"a {shape} store is never time-ordered; leave out --time-ordered")
     if options["without_index"] and not options["time_ordered"]:
-        raise SpecError("--without-index does not apply without --time-ordered")
+        raise SpecError(
+            "--without-index does not apply without --time-ordered; pass both or neither"
+        )
     given = {name for name, value in options.items() if value is not None}
     given |= {"history_retention_ms"} if "retention_ms" in given else set()
     wanted = [name for name in _TAKES[shape.replace("-", "_")] if name != _INTERVAL]
@@ -316,7 +317,7 @@ def _with_rows(described: Described, view: Overview) -> Described:
 def _fits(view: Overview, interval_ms: int | None) -> bool:
     """Return True if the first row of a versioned store lies in the segment of its end time.
 
-    If it does not, the shape or the segment interval is wrong.
+    If the row does not lie in this segment, the shape or the segment interval is wrong.
     """
     assert interval_ms is not None
     for one in formats.of_shape("versioned"):

@@ -49,7 +49,7 @@ class Reader:
     value: BuiltInSerde[Any]
 
     def document(self, key: bytes | Windowed[bytes], record: Any) -> dict[str, Any]:
-        """Return a row as a JSON document; its fields depend on the store's shape and format."""
+        """Return a row as a JSON document, whose fields depend on the store's shape and format."""
         raw, times = _parts(key)
         row = {"key": json_value(decoded(raw, self.key))}
         row |= dict(zip(("start", "end"), times, strict=False))
@@ -176,4 +176,4 @@ def _kind(described: Described) -> str:
 
 def _serde(name: str) -> BuiltInSerde[Any]:
     """Return the built-in serde of this name, or the serde of bytes if there is none."""
-    return serdes.BUILT_IN.get(name, serdes.BYTES)
+    return serdes.found(name) or serdes.BYTES

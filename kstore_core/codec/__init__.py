@@ -55,7 +55,12 @@ from kstore_core.codec.log.batch.head import BatchHead
 from kstore_core.codec.log.columns import RecordColumns
 from kstore_core.codec.log.order import latest_records, records_in_time, split_by_key
 from kstore_core.codec.log.record import LogRecord
-from kstore_core.codec.log.rows import log_to_rows, rows_to_log
+from kstore_core.codec.log.rows import (
+    log_to_packed_rows,
+    log_to_rows,
+    refuse_null_keys,
+    rows_to_log,
+)
 from kstore_core.codec.primitives.varints import (
     decode_unsigned_varint,
     decode_varint,
@@ -134,6 +139,7 @@ __all__ = [
     "key_first_window_key",
     "latest_records",
     "log_to_arrow",
+    "log_to_packed_rows",
     "log_to_rows",
     "murmur2",
     "partition",
@@ -144,6 +150,7 @@ __all__ = [
     "raw_timestamped_value",
     "read_batch_head",
     "records_in_time",
+    "refuse_null_keys",
     "rows_to_log",
     "segment_rows",
     "session_key",

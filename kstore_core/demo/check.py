@@ -1,4 +1,4 @@
-"""The comparison of joined rows with the file of the rates, without a store and without Spark."""
+"""Functions that compare joined rows with the file of the rates. They use no store or Spark."""
 
 from __future__ import annotations
 
@@ -14,19 +14,10 @@ __all__ = ["Check", "JoinedRow", "check_rows", "expected"]
 
 @dataclass(frozen=True, slots=True)
 class JoinedRow:
-    """A transaction with the rate that the join found for it.
+    """A transaction with the rate that the join found for it, and the headers of the rate's record.
 
-    Attributes
-    ----------
-    currency : str
-    time : int
-        The time of the transaction, in ms since the epoch.
-    amount : float
-        The amount of the transaction, in units of ``currency``.
-    rate : float or None
-        The rate at ``time``; None if the currency had no rate then.
-    headers : list of (str, bytes or None) or None
-        The headers of the rate's record; None if the currency had no rate.
+    The time is in ms since the epoch. The rate and the headers are None if the currency had no rate
+    at this time.
     """
 
     currency: str
@@ -36,7 +27,7 @@ class JoinedRow:
     headers: list[tuple[str, bytes | None]] | None
 
     def header(self, name: str) -> str | None:
-        """Return the value of the last header of this name as text; None if there is none."""
+        """Return the value of the last header with this name as text, or None."""
         for key, value in reversed(self.headers or []):
             if key == name and value is not None:
                 return value.decode()

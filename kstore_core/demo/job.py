@@ -82,9 +82,9 @@ class Total:
 
 @dataclass(slots=True)
 class Result:
-    """The results of a run.
+    """The results of a run of the demo.
 
-    ``moment`` is the time in ms at which the rate of ``currency`` changed most.
+    ``moment`` is the time of the largest change of the rate of ``currency``, in ms since the epoch.
     """
 
     out: Path
@@ -130,7 +130,7 @@ class Result:
 
 
 Progress = Callable[[str], AbstractContextManager[Any]]
-"""A function that returns a context manager for a step, which it is given by name."""
+"""A function that takes the name of a step and returns a context manager for the step."""
 
 
 def run(
@@ -146,7 +146,7 @@ def run(
     Raises
     ------
     StateError
-        ``out`` has files, but no earlier run of the demo made the directory.
+        ``out`` contains files, but was not created by an earlier run of the demo.
     SpecError
         The file has no rates of ``currency``.
     EngineUnavailableError
@@ -253,7 +253,7 @@ def shard_directory(root: Path, currency: str, partitions: int) -> Path:
 
 
 def _clear(out: Path) -> None:
-    """Make ``out`` an empty directory. Files are deleted only if an earlier run made them."""
+    """Make ``out`` an empty directory. Raise StateError if the demo has not created its files."""
     if out.exists() and any(out.iterdir()):
         if not (out / _MARK).exists():
             raise StateError(
@@ -297,7 +297,10 @@ def _sample(joined: pa.Table) -> pa.Table:
 
 
 def _examples(joined: pa.Table) -> pa.Table:
-    """Return example rows: of current and of ended currencies, and a row without a rate."""
+    """Return some joined rows as examples.
+
+    Some have a current currency, some have a currency that has ended, and one has no rate.
+    """
     rows = joined.sort_by("id")
     found = [
         rows.filter(pc.and_(pc.equal(rows["currency"], name), pc.is_valid(rows["rate_value"])))[:1]

@@ -1,4 +1,4 @@
-"""The page of HTML with the results of the demo, next to the files of its pictures."""
+"""The HTML page with the results of the demo. The pictures are in the same directory."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def print_report(console: Console, result: Result) -> None:
 
 
 def _print(console: Console, table: Table) -> None:
-    """Print a table; if it is wider than the console, print each row as names and values."""
+    """Print a table. If it is wider than the console, print the cells of each row on lines."""
     needed = console.measure(table, options=console.options.update(width=_ANY_WIDTH)).maximum
     if needed <= console.width:
         console.print(table)
@@ -61,7 +61,7 @@ def _print(console: Console, table: Table) -> None:
 
 
 def commands(result: Result) -> list[str]:
-    """Return commands that read the new store, for the days that the picture shows.
+    """Return commands that read the new store. Some of them read the days of the largest change.
 
     The user can run the commands as they are printed.
     """

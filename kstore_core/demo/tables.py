@@ -1,4 +1,4 @@
-"""The input of the demo as Arrow tables: a changelog, as Kafka returns it, and transactions."""
+"""Functions that return the input of the demo, a changelog and transactions, as Arrow tables."""
 
 from __future__ import annotations
 

@@ -17,16 +17,9 @@ _STRAYS = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """The columns of the transactions, which are in random order.
+    """The columns of the transactions, which are in random order. Times are in ms since the epoch.
 
-    Attributes
-    ----------
-    currency : array of str
-        The currency of each transaction.
-    time : array of int64
-        The time of each transaction, in ms since the epoch.
-    amount : array of float64
-        The amount of each transaction, in units of its currency.
+    The amount of a transaction is in units of its currency.
     """
 
     currency: npt.NDArray[np.str_]

@@ -38,21 +38,22 @@ __all__ = [
 
 
 NOT_A_PLUGINS = (KeyboardInterrupt, MemoryError)
-"""The exceptions that are not the fault of a plug-in, even if its code raises them."""
+"""The exceptions that are not the fault of a plug-in, even if the code of the plug-in raises them.
+"""
 
 
 class PluginWarning(UserWarning):
-    """A plug-in of the group ``kstore.plugins`` cannot be used, so kstore works without it."""
+    """The warning that a plug-in of the group ``kstore.plugins`` cannot be used and is ignored."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Announced:
-    """An entry point that a distribution announces. Its module need not have been imported.
+    """The entry point of a plug-in. The module of the plug-in may not have been imported yet.
 
     Attributes
     ----------
     name : str
-        The plug-in's name; for an engine, the value of ``open_state(engine=…)``.
+        The name of the plug-in. For an engine, it is the argument of ``open_state(engine=…)``.
     module : str
         The object to import: ``"package.module"`` or ``"package.module:object"``.
     distribution, version : str
@@ -75,6 +76,7 @@ class Plugin:
     Attributes
     ----------
     announced : Announced
+        The entry point of the plug-in.
     hook : pluggy.HookRelay or None
         The object that calls the hooks of this plug-in; None if the plug-in cannot be used.
     error : str or None
@@ -136,15 +138,15 @@ def _announced(group: str) -> list[Announced]:
 
 
 def claims(candidates: list[Announced]) -> str:
-    """Return the end of an error's sentence, which names the distributions that use one name."""
+    """Return the last part of an error for several distributions that use the same name."""
     who = " and ".join(f"{c.distribution} {c.version} ({c.module})" for c in candidates)
     return f"is used by several distributions: {who}. Uninstall all of them except the one to use"
 
 
 def advice(otherwise: str) -> str:
-    """Return the remedy for a failed import.
+    """Return the remedy to recommend after a failed import.
 
-    It is ``otherwise``, unless the import failed because too many files are open.
+    The remedy is ``otherwise``, unless the import failed because too many files are open.
     """
     try:
         _check_files()
@@ -154,13 +156,14 @@ def advice(otherwise: str) -> str:
 
 
 def load_hooks(group: str, found: Announced) -> pluggy.HookRelay:
-    """Import a plug-in, check its hooks, and return an object that calls only its hooks.
+    """Import a plug-in, check its hooks, and return an object that calls only these hooks.
 
     Raises
     ------
     BaseException
-        The import raised this error. Or the plug-in implements a hook or an argument that does not
-        exist, and this is the ``PluginValidationError`` of pluggy.
+        The import failed with this error. If the plug-in implements a hook that does not exist, or
+        uses an argument that the hook does not have, the error is a ``PluginValidationError`` of
+        pluggy.
     PluginError
         The plug-in implements no hook of its group.
     """
@@ -191,8 +194,9 @@ def reason(error: BaseException) -> str:
 def installed_plugins() -> tuple[Plugin, ...]:
     """Return all plug-ins of the group ``kstore.plugins``, sorted by name.
 
-    The first call in a process imports them. If an import fails, or two distributions use the same
-    name, no exception is raised; the attribute ``error`` of the plug-in has the reason.
+    The first call in a process imports the plug-ins. If an import fails, or two distributions use
+    the same name, the function does not raise an exception. The attribute ``error`` of the plug-in
+    then contains the reason.
     """
     found = announced(PLUGINS)
     return tuple(_load(one, [other for other in found if other.name == one.name]) for one in found)
@@ -222,7 +226,7 @@ def usable_plugins() -> Iterator[Plugin]:
 
 
 def require(*names: str) -> None:
-    """Check that plug-ins can be used; call this before you open a store that needs them.
+    """Check that plug-ins can be used. Call this function before you open a store that needs them.
 
     Parameters
     ----------
@@ -247,7 +251,7 @@ def require(*names: str) -> None:
 
 
 def wrap_table(table: Table, spec: StoreSpec) -> Table:
-    """Return ``table``, wrapped in a layer by each plug-in that has a layer for this store.
+    """Return ``table`` after each plug-in has wrapped it that has a layer for this store.
 
     Raises
     ------
@@ -257,19 +261,22 @@ def wrap_table(table: Table, spec: StoreSpec) -> Table:
     """
     for plugin in usable_plugins():
         assert plugin.hook is not None
-        refused = f"the plug-in {plugin.announced} cannot wrap the store {spec.name!r}"
+        refused = (
+            f"the plug-in {plugin.announced} cannot wrap the store {spec.name!r}, so the store was "
+            "not opened"
+        )
         try:
             front = plugin.hook.kstore_wrap_table(table=table, spec=spec)
         except NOT_A_PLUGINS:
             raise
         except BaseException as error:
-            raise PluginError(f"{refused}, which was not opened: {reason(error)}") from error
+            raise PluginError(f"{refused}: {reason(error)}") from error
         if front is not None:
             missing = [name for name in _TABLE if not hasattr(front, name)]
             if missing:
                 raise PluginError(
-                    f"{refused}, which was not opened: the hook kstore_wrap_table returned "
-                    f"{front!r}, which is no kstore_core.tables.Table, because it has no "
+                    f"{refused}: the hook kstore_wrap_table returned "
+                    f"{front!r}, which is not a kstore_core.tables.Table, because it lacks "
                     f"{', '.join(missing)}"
                 )
             table = front

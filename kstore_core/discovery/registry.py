@@ -28,7 +28,7 @@ __all__ = ["engine_class", "installed_engines", "make_engine"]
 
 
 class _Registrar:
-    """The registrar to which one plug-in adds its engines."""
+    """The registrar that collects the engines of one plug-in."""
 
     def __init__(self) -> None:
         self.engines: dict[str, type[Engine]] = {}
@@ -73,7 +73,7 @@ def installed_engines() -> list[Announced]:
 
 
 def engine_class(name: str) -> type[Engine]:
-    """Return the engine class of this name. Only the plug-in with this engine is imported.
+    """Return the engine class with this name. Import only the plug-in that provides this engine.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def engine_class(name: str) -> type[Engine]:
         No distribution announces the engine. The message lists the installed engines.
     EngineUnavailableError
         Two distributions announce the engine, its plug-in cannot be imported, or the plug-in does
-        not register an engine of this name.
+        not register an engine with this name.
     """
     if name in _loaded:
         return _loaded[name]
@@ -121,7 +121,7 @@ def engine_class(name: str) -> type[Engine]:
 def make_engine(
     engine: str | Engine, options: Mapping[str, Any] | EngineOptions | None = None
 ) -> Engine:
-    """Make an engine from its name and options. An engine object is returned unchanged.
+    """Return an engine with this name and these options. An engine object is returned unchanged.
 
     Raises
     ------

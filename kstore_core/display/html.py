@@ -18,10 +18,10 @@ __all__ = ["CELL_CHARACTERS", "NESTING", "ROWS", "Markup", "cell", "duration", "
            "moment", "page", "quiet", "rows", "short", "words"]  # fmt: skip
 
 ROWS = 10
-"""The most rows of a table. If there are more rows, a last line says "and more"."""
+"""The greatest number of rows in a table. If there are more rows, a last line says "and more"."""
 
 CELL_CHARACTERS = 120
-"""The most characters of a value that are displayed."""
+"""The greatest number of characters of a value that are displayed."""
 
 NESTING = 3
 """The depth to which nested lists and mappings are displayed."""
@@ -54,7 +54,7 @@ def facts(pairs: Mapping[str, Any]) -> Markup:
 
 
 def rows(columns: Sequence[str], found: Iterable[Sequence[Any]], *, most: int = ROWS) -> Markup:
-    """Return a table of the first ``most`` rows.
+    """Return the HTML of a table with the first ``most`` rows.
 
     One more row is read to find out whether there are more rows.
     """
@@ -70,12 +70,12 @@ def rows(columns: Sequence[str], found: Iterable[Sequence[Any]], *, most: int = 
 
 
 def cell(value: Any) -> str:
-    """Return the HTML of a value in a table; a value that is not `Markup` is escaped."""
+    """Return the HTML of a value in a table. Escape the value unless it is a `Markup`."""
     return value if isinstance(value, Markup) else f"<code>{escape(short(value))}</code>"
 
 
 def words(text: object) -> Markup:
-    """Return the HTML of a text that kstore wrote; it is displayed without quotes."""
+    """Return the HTML of a text of kstore, which is displayed without quotes."""
     return text if isinstance(text, Markup) else Markup(escape(cut(str(text), _WORDS)))
 
 
@@ -112,7 +112,7 @@ def duration(milliseconds: int) -> Markup:
 
 
 def short(value: Any, depth: int = NESTING) -> str:
-    """Return the shortened repr of a value. The part that is left out is not read."""
+    """Return the shortened ``repr`` of a value. Only the returned part is read."""
     match value:
         case None | bool() | float():
             return repr(value)

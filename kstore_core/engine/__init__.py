@@ -1,4 +1,4 @@
-"""The interface that a storage engine implements (SPI). See docs/extending/engine.md."""
+"""The interface that a storage engine must implement (SPI); see docs/extending/engine.md."""
 
 from kstore_core.engine.base import Engine
 from kstore_core.engine.capabilities import (

@@ -1,9 +1,10 @@
 """The interface of a storage engine (SPI).
 
-An :class:`Engine` opens a :class:`~kstore_core.engine.Database` for each store, and an engine with
-children opens one for each segment. An engine only stores bytes and knows nothing of headers or
-times. The core of kstore does the rest: staging, tables, versions, upgrades and offsets. An engine
-must do what these docstrings say, and :mod:`kstore_core.testing` has the tests for this.
+An :class:`Engine` opens a :class:`~kstore_core.engine.Database` for each store. An engine with the
+capability ``children`` also opens a separate database for each segment. An engine only stores
+bytes, and does not interpret headers or times. The core of kstore implements staging, tables,
+versions, upgrades and offsets. The docstrings of these classes state what an engine must do, and
+:mod:`kstore_core.testing` contains the tests for it.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ __all__ = ["Engine"]
 class Engine(ABC):
     """The base class of a storage engine.
 
-    An instance contains the options of the engine, and must not open anything when it is created.
-    If ``capabilities.persistent`` is True, it must be possible to pickle an instance, so that
-    another process can open the same stores.
+    An instance contains the options of the engine. Its creation must not open anything. If
+    ``capabilities.persistent`` is True, it must be possible to pickle the instance, so that another
+    process can open the same stores.
 
     Attributes
     ----------
@@ -33,8 +34,8 @@ class Engine(ABC):
         The name of the engine for ``open_state(engine=…)``. kstore also writes the name to the
         state directory.
     capabilities : Capabilities
-        The capabilities of the engine. The attribute of the class is for the default options; an
-        instance with other options may have other capabilities.
+        The capabilities of the engine. The class attribute has the capabilities for the default
+        options. An instance with other options may have other capabilities.
     """
 
     name: ClassVar[str]
@@ -60,11 +61,12 @@ class Engine(ABC):
         The core calls this method if the directory does not contain the name of its engine, and
         before it opens another engine in the directory. The method must return False for an empty
         directory. By default it returns True if the directory contains a store of this engine. It
-        should also return True for the remains of a damaged store, because another engine could
-        otherwise create an empty store with the same name.
+        should also return True for the remains of a damaged store. Otherwise another engine could
+        create an empty store with the same name.
 
         An engine should keep its stores in ``<root>/<name>/``, where ``name`` is the name of the
-        engine. If the engine cannot be loaded, the core then knows which engine wrote the folder.
+        engine. Then the core can name the engine that wrote the folder, even if the engine cannot
+        be loaded.
 
         The method may only list directories. It must not open, lock or write a file.
         """
@@ -99,20 +101,13 @@ class Engine(ABC):
         """
 
     def file_faults(self, root: Path, store: str, child: str | None = None) -> Iterator[str]:
-        """Yield a message for each fault in a store's files that a read of the rows might not find.
+        """Yield a message for each fault in a store's files that a read of the rows might miss.
 
-        Also yield a message for each fault that would make a read of the rows crash the process.
+        Also yield a message for each fault that would crash the process during a read of the rows.
         The method must read the files directly. It must not open a database or change anything. By
         default it yields nothing.
 
-        Parameters
-        ----------
-        root : Path
-            The state directory.
-        store : str
-            The name of the store.
-        child : str, optional
-            The name of a child. If it is given, only the files of this child are checked.
+        If ``child`` is given, only the files of this child of the store are checked.
 
         Raises
         ------
@@ -127,8 +122,8 @@ class Engine(ABC):
     def parents(self, root: Path) -> list[str]:
         """Return the names of the stores in ``root`` whose segments are children, sorted.
 
-        A store that :meth:`make_parent` has added is included even if it has no child yet. The
-        method may only list directories. It must not open, lock or write a file.
+        The result includes a store without children if :meth:`make_parent` created it. The method
+        may only list directories. It must not open, lock or write a file.
         """
         return []
 
@@ -141,7 +136,7 @@ class Engine(ABC):
         Returns
         -------
         bool
-            True if the store was created, False if :meth:`parents` listed the store before.
+            True if the store was created. False if :meth:`parents` already lists it.
         """
         return False
 
@@ -199,6 +194,6 @@ class Engine(ABC):
 
     def _childless(self) -> UnsupportedError:
         return UnsupportedError(
-            f"the engine {self.name!r} keeps the segments of a store in one database; it has no "
-            "children (capabilities.children)"
+            f"the engine {self.name!r} stores all segments of a store in one database, so it has "
+            "no databases of single segments (capabilities.children is False)"
         )

@@ -14,7 +14,7 @@ from kstore_core.errors import SpecError
 __all__ = ["DURABILITY_LEVELS", "Capabilities", "Durability", "EngineOptions", "check_durability"]
 
 Durability = Literal["process", "power", "changelog"]
-"""The level that determines what a commit survives.
+"""The durability level of a commit.
 
 At ``"process"`` a commit survives the end of the process, for example by SIGKILL. At ``"power"`` it
 also survives a power cut. At ``"changelog"`` a crash may lose commits, as in Kafka Streams.
@@ -25,21 +25,21 @@ DURABILITY_LEVELS: tuple[Durability, ...] = get_args(Durability)
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """The capabilities of an engine. An open of a store fails if it needs a missing capability.
+    """The capabilities of an engine. A store cannot be opened if it needs a missing capability.
 
     Attributes
     ----------
     persistent : bool
         True if rows survive the end of the process.
     process_local : bool
-        True if no other process, such as a Spark worker, can read a database that a process has
-        opened.
+        True if a database that is open in one process cannot be read by another process, such as a
+        Spark worker.
     max_key_bytes : int or None
-        The size of the longest key that the engine can store, in bytes; no limit if None. A write
-        of a longer key is refused before it is staged.
+        The size in bytes of the longest key that the engine can store; None if there is no limit.
+        A write of a longer key is refused before staging.
     empty_keys : bool
         True if the engine can store the empty key. If False, a write of the empty key is refused
-        before it is staged.
+        before staging.
     durability : tuple of Durability
         The levels that the engine implements. The engine treats any other level as ``"process"``.
     checkpoint : bool
@@ -75,8 +75,8 @@ class EngineOptions:
         Parameters
         ----------
         given : mapping of str to object, EngineOptions or None
-            The options by name. An instance of this class is returned as it is. The result is the
-            default options if None.
+            The options by name; the default options if None. An instance of this class is returned
+            unchanged.
 
         Raises
         ------
@@ -89,7 +89,7 @@ class EngineOptions:
         if isinstance(given, EngineOptions):
             if not isinstance(given, cls):
                 raise SpecError(
-                    f"the options have the type {type(given).__name__}, but need the type "
+                    f"the options have the type {type(given).__name__}, but must have the type "
                     f"{cls.__name__}"
                 )
             return given
@@ -103,7 +103,9 @@ class EngineOptions:
                 )
             if name not in known:
                 near = get_close_matches(name, known, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
+                hint = (
+                    f"did you mean {near[0]!r}?" if near else f"its options are: {', '.join(known)}"
+                )
                 raise SpecError(f"{cls.__name__} has no option {name!r}; {hint}")
             default = known[name].default
             if default is not dataclasses.MISSING and default is not None:

@@ -3,11 +3,11 @@
 A :class:`Database` contains :class:`Namespace` objects, and can write to several of them in one
 atomic batch. A namespace is an ordered map of bytes, for example a column family in RocksDB or a
 named database in LMDB. Keys are sorted as unsigned bytes. A range contains the keys with
-``lo <= key < hi``; it has no limit at an end that is None.
+``lo <= key < hi``. If ``lo`` or ``hi`` is None, the range has no limit at this end.
 
 The following rules apply to every database, namespace, scan and snapshot:
 
-* Several threads may use it at the same time.
+* Several threads may use the same object at the same time.
 * A scan or snapshot contains either all changes of a batch or none of them.
 * In a forked process every method except ``close`` raises ForkedHandleError.
 * The message of an exception must contain the name of the store.
@@ -24,11 +24,11 @@ from typing import Self
 __all__ = ["Chunk", "Database", "Namespace", "Rows", "Snapshot"]
 
 Chunk = tuple[list[bytes], list[bytes]]
-"""A list of keys in the order of the scan, and a list of their values. They are never empty."""
+"""A list of keys in the order of the scan, and a list of their values. No chunk is empty."""
 
 
 LARGE_ROWS = 30_000
-"""The least number of rows of a large batch."""
+"""The minimum number of rows in a call of :meth:`Database.write_large`."""
 
 
 @dataclass(slots=True)
@@ -56,7 +56,10 @@ class Rows:
 
     @property
     def is_large(self) -> bool:
-        """True if these are enough rows for :meth:`Database.write_large`."""
+        """True if :meth:`Database.write_large` may write these changes.
+
+        They must have at least 30,000 rows and no deleted ranges.
+        """
         return len(self.keys) >= LARGE_ROWS and not self.deleted_ranges
 
 
@@ -71,11 +74,11 @@ class Namespace(ABC):
 
     @property
     def fast_get(self) -> Callable[[bytes], bytes | None]:
-        """A function that returns the same as :meth:`get` but is faster, if the engine has one.
+        """The fastest function with the result of :meth:`get`. By default, it is :meth:`get`.
 
-        It may be a method of the library that the engine uses, so it may raise any exception. The
-        core then calls :meth:`get`, which must raise an exception with a clear message. The core
-        does not call the function after a close or a fork.
+        An engine may return a method of its library, which may raise any exception. After an
+        exception the core calls :meth:`get`, which must raise an exception with a clear message.
+        The core does not call the function after a close or a fork.
         """
         return self.get
 
@@ -92,10 +95,11 @@ class Namespace(ABC):
     ) -> Iterator[Chunk]:
         """Return an iterator of chunks of the rows with ``lo <= key < hi``.
 
-        Writes that follow this call must not change the result. A scan must return all rows or
-        raise; a fault must not make it end early. The iterator may have a method ``close``, which
-        releases its resources. Its garbage collection must release them too. The first chunk should
-        be small and later chunks larger, so that a read of one row is fast.
+        Writes after this call must not change the result. If a fault prevents a scan from returning
+        all rows, the scan must raise an exception. The iterator may have a method ``close`` that
+        releases its resources. The garbage collection of the iterator must release the resources
+        too. The first chunk should be small and later chunks larger, so that a read of one row is
+        fast.
         """
 
     def start(
@@ -103,8 +107,8 @@ class Namespace(ABC):
     ) -> tuple[Chunk | None, Iterator[Chunk] | None]:
         """Return the first chunk of a scan, and an iterator of the remaining chunks.
 
-        The chunk is None if the scan is empty. The iterator is None if no rows remain, so that a
-        read of few rows need not create an iterator.
+        The chunk is None if the scan is empty. The iterator is None if no rows remain. So a read of
+        few rows need not create an iterator.
         """
         chunks = self.scan(lo, hi, reverse=reverse)
         chunk = next(chunks, None)
@@ -113,9 +117,9 @@ class Namespace(ABC):
     def starts(
         self, ranges: Sequence[tuple[bytes, bytes]], *, reverse: bool = False
     ) -> list[tuple[Chunk | None, Iterator[Chunk] | None]] | None:
-        """Return the result of :meth:`start` for each range ``(lo, hi)``, all from one snapshot.
+        """Return the result of :meth:`start` for each range ``(lo, hi)``, read from one snapshot.
 
-        Return None if the engine gains nothing by reading the ranges together, or if it cannot read
+        Return None if a read of all ranges together is not faster, or if the engine cannot read
         them from one snapshot. The default implementation returns None.
         """
         return None
@@ -134,7 +138,7 @@ class Namespace(ABC):
 
 
 class Snapshot(ABC):
-    """A snapshot of all namespaces of a database as of one point in time."""
+    """A snapshot of all namespaces of a database."""
 
     @abstractmethod
     def namespace(self, name: str) -> Namespace:
@@ -158,7 +162,7 @@ class Snapshot(ABC):
 
 
 class Database(ABC):
-    """The database of a store or segment, with namespaces that one batch can write to."""
+    """The database of a store or segment. One batch can write to several of its namespaces."""
 
     path: Path
 
@@ -178,7 +182,7 @@ class Database(ABC):
 
     @abstractmethod
     def drop_namespace(self, name: str) -> None:
-        """Remove a namespace and its rows. Snapshots that exist already still contain the rows.
+        """Remove a namespace and its rows. Existing snapshots still contain the rows.
 
         An open scan of the namespace may continue or raise StoreClosedError. An existing Namespace
         object may find no rows or raise StoreClosedError.
@@ -195,8 +199,9 @@ class Database(ABC):
     def write(self, batch: Mapping[str, Rows]) -> None:
         """Write a batch of changes to one or more namespaces atomically.
 
-        The write must be as durable as the ``durability`` of the open says. The caller may change
-        the lists of the batch after this call. If this method raises, it must not write anything.
+        The batch must be as durable as the argument ``durability`` of the open demands. The caller
+        may change the lists of the batch after this call. If this method raises an exception, it
+        must not have written anything.
 
         Raises
         ------
@@ -215,24 +220,27 @@ class Database(ABC):
     def write_large(self, namespace: str, rows: Rows) -> bool:
         """Write many rows to one namespace, if the engine has a faster way than :meth:`write`.
 
-        The rows are written all or not at all, and survive a power cut whatever the level of
-        durability. By default the engine has no faster way. Core calls this in a spill, whose rows
-        may be written before their offsets, if they are many (:attr:`Rows.is_large`).
+        The method must write all rows or none. At every level of durability, the rows must survive
+        a power cut. The core calls this method for a large spill, which writes staged rows before
+        their commit. By default the method returns False.
 
         Parameters
         ----------
+        namespace : str
+            The name of the namespace.
         rows : Rows
-            Without deleted ranges.
+            The rows, whose :attr:`Rows.is_large` is True.
 
         Returns
         -------
         bool
-            False if the engine has no faster way; nothing was written then.
+            True if the rows were written. False if the engine has no faster way; nothing was
+            written then.
 
         Raises
         ------
         KeyError, TypeError, ValueError, KeyTooLongError, UnsupportedError, StorageFullError
-            As for :meth:`write`.
+            As :meth:`write` does.
         """
         return False
 

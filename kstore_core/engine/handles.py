@@ -13,19 +13,20 @@ from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Literal, NoReturn, Protocol
+from typing import ClassVar, Literal, NoReturn, Protocol, Self
 from weakref import WeakSet
 
+from kstore_core.engine.database import Chunk, Database
 from kstore_core.errors import EngineError, StoreClosedError, UnsupportedError
 
 __all__ = [
     "DEFAULT",
+    "ChunkScan",
+    "HandleDatabase",
     "OpenDatabases",
     "Reason",
     "Translating",
     "check_droppable",
-    "closed",
-    "dropped",
     "holder_name",
     "leak",
     "lock_holder",
@@ -56,7 +57,7 @@ class OpenDatabase(Protocol):
         """Close the database at the end of the process."""
 
     def abandon(self) -> None:
-        """Make the database unusable in a forked process, without using a native handle."""
+        """Make the database unusable in a forked process. No native handle may be used."""
 
 
 class OpenDatabases:
@@ -64,7 +65,7 @@ class OpenDatabases:
 
     The databases are closed when the process exits. In a forked process they are abandoned and not
     closed, because their native handles belong to the parent process. The package of an engine must
-    create one instance of this class when it is imported.
+    create one instance of this class at its import.
     """
 
     def __init__(self) -> None:
@@ -78,7 +79,7 @@ class OpenDatabases:
         return len(self._databases)
 
     def add(self, database: OpenDatabase) -> None:
-        """Register an open database. Its garbage collection removes it again."""
+        """Register an open database. The registry keeps only a weak reference to it."""
         self._databases.add(database)
 
     def after_fork(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -109,14 +110,74 @@ class OpenDatabases:
                 stack.callback(database.close)
 
 
+class HandleDatabase(Database):
+    """The base class of a database that cannot be used after its close or in a forked process.
+
+    Attributes
+    ----------
+    read_only : bool
+        True if the database was opened for reading only.
+    engine : str
+        The name of the engine in errors.
+    databases : OpenDatabases
+        The open databases of the engine in this process.
+    """
+
+    read_only: bool
+    engine: ClassVar[str]
+    databases: ClassVar[OpenDatabases]
+    _ended: Reason | None = None
+
+    def _check(self, *, writing: bool = False) -> None:
+        """Raise if the database has been closed or forked, or if it cannot be written to."""
+        self.databases.notice_fork()
+        if self._ended is not None:
+            raise self._ended()
+        if writing and self.read_only:
+            raise UnsupportedError(
+                f"cannot write to {self.engine} database {self.path}, because it was opened "
+                "read-only; open the state directory without read_only=True"
+            )
+
+
+class ChunkScan:
+    """The base class of a scan, which is an iterator of chunks.
+
+    ``_size`` is the maximum number of rows in the next chunk.
+    """
+
+    __slots__ = ("_size",)
+    _size: int
+
+    def __iter__(self) -> Self:
+        return self
+
+    @abstractmethod
+    def __next__(self) -> Chunk:
+        """Return the next chunk."""
+
+    def first(self) -> tuple[bytes, bytes] | None:
+        """Return the next row, or None if no row remains. Then close the scan."""
+        self._size = 1
+        for keys, values in self:
+            self.close()
+            return keys[0], values[0]
+        return None
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the scan. A second close does nothing."""
+
+
 class Translating:
     """The base class of a context manager that translates native errors to errors of kstore.
 
-    It is used as ``with translating("write a batch", path):``. An error that ``translate`` returns
-    unchanged is raised unchanged.
+    Use a subclass as ``with translating("write a batch", path):``. If ``translate`` returns an
+    error unchanged, the error is raised unchanged. ``engine`` is the name of the engine in errors.
     """
 
     __slots__ = ("_action", "_path")
+    engine: ClassVar[str]
 
     def __init__(self, action: str, path: Path) -> None:
         self._action = action
@@ -125,14 +186,14 @@ class Translating:
     @staticmethod
     @abstractmethod
     def translate(error: Exception, action: str, path: Path) -> Exception:
-        """Return the error of kstore for a native error, or the same error if it needs no change.
+        """Return the kstore error for a native error. A kstore error is returned unchanged.
 
         Parameters
         ----------
         error : Exception
             The native error.
         action : str
-            What the engine tried to do, such as "write a batch".
+            The action that failed, such as "write a batch".
         path : Path
             The path of the database.
         """
@@ -140,7 +201,7 @@ class Translating:
     def __enter__(self) -> None: ...
 
     def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
-        del trace  # The traceback would keep native handles alive that translate releases.
+        del trace  # The traceback would keep native handles alive.
         if isinstance(error, Exception):
             self.reraise(error, self._action, self._path)
 
@@ -155,18 +216,19 @@ class Translating:
         finally:
             del error, translated  # A reference cycle with this frame would keep handles open.
 
+    @classmethod
+    def closed(cls, path: Path) -> Reason:
+        """Return a function that makes the error for a handle to a closed database."""
+        what = f"{cls.engine} database {path}"
+        return lambda: StoreClosedError(f"{what} has been closed; open it again")
 
-def closed(engine: str, path: Path) -> Reason:
-    """Return a function that returns the error for a handle whose database was closed."""
-    return lambda: StoreClosedError(f"{engine} database {path} has been closed; open it again")
-
-
-def dropped(engine: str, path: Path, name: str) -> Reason:
-    """Return a function that returns the error for a handle whose namespace was dropped."""
-    return lambda: StoreClosedError(
-        f"namespace {name!r} of {engine} database {path} was dropped; "
-        f"namespace({name!r}) makes a new one"
-    )
+    @classmethod
+    def dropped(cls, path: Path, name: str) -> Reason:
+        """Return a function that makes the error for a handle to a dropped namespace."""
+        return lambda: StoreClosedError(
+            f"namespace {name!r} of {cls.engine} database {path} was dropped; "
+            f"namespace({name!r}) creates a new namespace"
+        )
 
 
 def check_droppable(name: str) -> None:
@@ -185,7 +247,7 @@ def holder_name(pid: int | None) -> str:
 
 
 def lock_holder(status: os.stat_result, kind: Literal["FLOCK", "POSIX"]) -> tuple[bool, int | None]:
-    """Return whether a process holds a lock on a file, and the pid of the process.
+    """Return True if a process holds a lock on a file, otherwise False, and the process's pid.
 
     The pid is None if the kernel does not report it. If the system has no ``/proc``, the result is
     ``(False, None)``.

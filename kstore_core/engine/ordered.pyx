@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""A map of bytes that can be read in key order. It sorts its keys only when it is read in order.
+"""A map from bytes to values with scans in key order. It sorts its keys only for a scan.
 
-A put takes as long as a put to a dict. The first scan sorts all keys. Each later scan only merges
-the keys that have changed since the last scan, so a scan after every put is fast too. A view is a
-snapshot of the map. It shares lists with the map. While the view exists, the map copies a shared
-list before it changes the list.
+A put is as fast as a put to a dict. The first scan sorts all keys. Each later scan only merges the
+keys that have changed since the last scan, so a scan after every put is fast too. A view is a
+snapshot of the map, and shares lists with it. While the view exists, the map copies a shared list
+before it changes the list.
 
 Staging uses such maps for uncommitted rows, and the memory engine uses them for all rows.
 """
@@ -25,7 +25,7 @@ __all__ = ["OrderedRows", "OrderedScan", "OrderedView", "close_chunks", "take"]
 
 cdef object _GONE = object()
 cdef extern from "Python.h":
-    # Both read fields of an object that does not change, so they need no GIL.
+    # Both functions read fields of an immutable object, so they need no GIL.
     const char *bytes_data "PyBytes_AS_STRING"(PyObject *data) nogil
     Py_ssize_t bytes_size "PyBytes_GET_SIZE"(PyObject *data) nogil
 
@@ -44,7 +44,7 @@ cpdef int close_chunks(object chunks) except -1:
 
 
 cdef int compare(bytes a, bytes b) noexcept:
-    """Compare two keys as unsigned bytes. Return a number below, equal to or above zero."""
+    """Compare two keys as unsigned bytes. Return a negative number, zero or a positive number."""
     cdef Py_ssize_t a_size = PyBytes_GET_SIZE(a)
     cdef Py_ssize_t b_size = PyBytes_GET_SIZE(b)
     cdef int order = memcmp(
@@ -56,7 +56,7 @@ cdef int compare(bytes a, bytes b) noexcept:
 
 
 cdef Py_ssize_t bisect_left(list keys, bytes key) noexcept:
-    """Return the index of the first item of ``keys`` that is not less than ``key``."""
+    """Return the index of the first item of ``keys`` that is greater than or equal to ``key``."""
     cdef Py_ssize_t lo = 0, hi = len(keys), middle
     while lo < hi:
         middle = (lo + hi) // 2
@@ -68,7 +68,7 @@ cdef Py_ssize_t bisect_left(list keys, bytes key) noexcept:
 
 
 cdef Py_ssize_t chunk_of(list firsts, bytes key) noexcept:
-    """Return the index of the chunk to which ``key`` belongs, even if it does not contain ``key``.
+    """Return the index of the chunk to which ``key`` belongs. The chunk may lack ``key``.
 
     ``firsts`` has the first key of each chunk.
     """
@@ -86,7 +86,7 @@ def take(pairs, Py_ssize_t size, bytes hi=None):
     pairs : iterator of (bytes, bytes)
         The rows. Their keys must ascend if ``hi`` is given.
     size : int
-        The greatest number of rows to read, 1 or more.
+        The maximum number of rows to read, 1 or more.
     hi : bytes, optional
         The end of the range of keys, exclusive; no limit if None.
 
@@ -107,19 +107,19 @@ def take(pairs, Py_ssize_t size, bytes hi=None):
 
 
 cdef struct Slot:
-    uint64_t prefix     # eight bytes of the key as a number, zeros behind a shorter key
+    uint64_t prefix     # eight bytes of the key as a number, with zeros after its end
     PyObject *key       # borrowed from the dict
     PyObject *value
 
 
 cdef inline uint64_t eight_bytes(PyObject *key, Py_ssize_t start) noexcept:
-    """The number of eight bytes from ``start``, with zeros behind the key's end."""
+    """Return eight bytes of a key, from ``start`` on, as a number. Zeros follow a short key."""
     cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(<bytes>key) + start
     cdef Py_ssize_t size = PyBytes_GET_SIZE(<bytes>key) - start
     cdef uint64_t number = 0
     cdef Py_ssize_t index
     if size >= 8:
-        for index in range(8):  # one load, without a condition
+        for index in range(8):  # the compiler makes one load of this loop
             number = (number << 8) | data[index]
         return number
     for index in range(size):
@@ -139,7 +139,7 @@ cdef int compare_slots(const void *a, const void *b) noexcept nogil:
 
 
 cdef Py_ssize_t shared_size(Slot *slots, Py_ssize_t count) noexcept:
-    """The number of first bytes that all keys share."""
+    """Return the size of the longest prefix that all keys share."""
     cdef bytes first = <bytes>slots[0].key
     cdef bytes key
     cdef Py_ssize_t shared = PyBytes_GET_SIZE(first), index, at
@@ -157,7 +157,7 @@ cdef Py_ssize_t shared_size(Slot *slots, Py_ssize_t count) noexcept:
 
 
 cdef Slot *sort_by_prefix(Slot *slots, Slot *spare, Py_ssize_t count) noexcept:
-    """Radix sort by the prefixes, a byte at a time from the last. Return the array of the result."""
+    """Sort slots by their prefixes with a radix sort. Return the array that contains the result."""
     cdef Py_ssize_t[256] ends
     cdef Py_ssize_t index, begin, size
     cdef int shift, byte
@@ -211,7 +211,7 @@ cdef tuple ordered_items(dict rows):
     slots = <Slot *>PyMem_Malloc(2 * count * sizeof(Slot))
     if slots is NULL:
         raise MemoryError(f"no memory to sort {count} keys")
-    collecting = PyGC_Disable()  # see OrderedRows
+    collecting = PyGC_Disable()  # the docstring of OrderedRows gives the reason
     try:
         while PyDict_Next(rows, &at, &key, &value):
             slots[index].key = key
@@ -242,8 +242,8 @@ cdef tuple ordered_items(dict rows):
 cdef class _Chunk:
     """A sorted list of keys and a list of their values.
 
-    The map may change the lists only while its epoch is the epoch of the chunk. Later, a view may
-    share the lists.
+    The map may change the lists only while the epoch of the map equals ``epoch``. After that, a
+    view may share the lists.
     """
 
     cdef list keys
@@ -260,13 +260,14 @@ cdef class OrderedRows:
     """A map from bytes to values that can be read in ascending and descending order of its keys.
 
     A snapshot of the map copies no rows. Several threads may use a map, because each method is
-    atomic. In Python 3.11 the creation of a list may start the garbage collector, which runs
-    finalizers and so lets other threads run. Therefore some methods disable the collector.
+    atomic. Some methods disable the garbage collector to stay atomic. In Python 3.11 the creation
+    of a list may start the collector. The collector runs finalizers, and then other threads may
+    run.
 
     Attributes
     ----------
     rows : dict
-        All rows without an order. Only the methods of this class may change it.
+        All rows, in no particular order. Only the methods of this class may change the dict.
     """
 
     def __cinit__(self):
@@ -408,7 +409,7 @@ cdef class OrderedView:
             self._owner._views -= 1
 
     cpdef OrderedScan scan(self, bytes lo=None, bytes hi=None, bint reverse=False):
-        """Return chunks of the rows with ``lo <= key < hi``; an end has no limit if it is None."""
+        """Return an iterator of chunks of the rows with ``lo <= key < hi``. None means no limit."""
         cdef OrderedScan scan = OrderedScan.__new__(OrderedScan)
         cdef Py_ssize_t chunks = len(self._chunks)
         cdef Py_ssize_t first = 0, last = chunks - 1, lo_index = 0, hi_index = 0

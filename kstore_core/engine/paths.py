@@ -22,13 +22,12 @@ def store_path(root: Path, folder: str, *names: str, reserved: str = "/") -> Pat
     names : str
         The name of a store, and for a child also the name of the child.
     reserved : str
-        A string that a name must not contain. A name must not contain a slash or a zero byte
-        either.
+        A string that a name must not contain, in addition to a slash and a zero byte.
 
     Raises
     ------
     SpecError
-        A name cannot be the name of a directory, or a link points out of the state directory.
+        A name is not possible for a directory, or a link points outside of the state directory.
     """
     for name in names:
         if name in ("", ".", "..") or any(mark in name for mark in ("/", "\0", reserved)):

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Prefetches of memory, by which the processor can load many cache lines at the same time."""
+"""Functions that prefetch memory, so that the CPU loads many cache lines at the same time."""
 
 from libc.stdint cimport uint8_t
 

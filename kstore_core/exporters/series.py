@@ -21,8 +21,9 @@ def series_of(metrics: Iterable[Metric]) -> Series:
     """Return the values of metrics by their names and labels.
 
     The tag ``<scope>-state-id`` of Kafka Streams becomes the two labels ``scope`` and ``state-id``,
-    so that all stores have the same label names. If several metrics have the same labels, because a
-    directory is open twice, their counters are added, and of other values the greatest is used.
+    so that all stores have the same label names. If a directory is open twice, several values have
+    the same name and labels. Then the result has the sum for a counter, and the greatest value for
+    a gauge.
     """
     series: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for name, tags, value in metrics:

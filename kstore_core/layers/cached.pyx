@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""A table that keeps rows in memory over another table. It is used for stores of every shape.
+"""The record cache: a table that keeps rows of another table in memory, for stores of every shape.
 
 A written row stays in the cache until a flush. A commit flushes the cache, and so does a write that
 makes the cache exceed its limit. If a key was written several times, a flush writes only the last
-value, with the input record of the last write. docs/caching.md has the rules. They are those of
-``ThreadCache``, ``NamedCache`` and ``Caching…Store`` in Kafka Streams, apart from the differences
-that docs/caching.md lists.
+value, with the input record of the last write. The rules are those of ``ThreadCache``,
+``NamedCache`` and ``Caching…Store`` in Kafka Streams. docs/caching.md has the rules, and lists the
+differences from Kafka Streams.
 
 A row in the cache is dirty if it was written and is not flushed yet. Otherwise it is clean.
 """
@@ -49,13 +49,13 @@ cdef class Cached(PointTable):
     below : Table
         The table whose rows are cached. Its segments may expire.
     budget : CacheBudget
-        The limit of this cache, which several caches may share. If a write to this cache exceeds
-        the limit, entries of this cache are evicted.
+        The memory limit, which several caches may share. If a write to this cache exceeds the
+        limit, entries of this cache are evicted.
     current_record : CurrentRecord
-        The object that knows the input record of a write, if the write does not contain it.
+        The object that returns the input record of a write, if the write does not contain it.
     pairs : RowPairs, optional
-        An object that computes the keys of index rows; None if ``below`` has no index. The cache
-        also contains the index rows of dirty rows.
+        The object that computes the keys of index rows; None if ``below`` has no index. With an
+        index, the cache also contains the index rows of dirty rows.
 
     Attributes
     ----------
@@ -91,11 +91,6 @@ cdef class Cached(PointTable):
         self._flush_listener = FlushListener(current_record)
         self._turn = RLock()
 
-    @property
-    def points(self):
-        """The object through which compiled code reads and writes single rows: this table."""
-        return self
-
     cdef object look_up(self, bytes key):
         return self.get(key)
 
@@ -113,7 +108,7 @@ cdef class Cached(PointTable):
     # Lookups of entries.
 
     cdef Part _part(self, bytes key):
-        """Return the `Part` for entries in the segment of ``key``, or None if there is none yet."""
+        """Return the `Part` of the segment of ``key``, or None if it does not exist yet."""
         if self.segment_of is None:
             return self._whole
         return <Part>self._parts.get(self.segment_of(key))
@@ -132,7 +127,7 @@ cdef class Cached(PointTable):
         if not self.rows._open:
             self.rows._check_open()
         if key is None:
-            raise TypeError("a key is bytes, not None")
+            raise TypeError("a key must be bytes, not None")
         cdef Entry entry = self._find(key)
         if entry is None:
             return self._read(key)
@@ -141,7 +136,7 @@ cdef class Cached(PointTable):
         return entry.value
 
     cdef object _read(self, bytes key):
-        """Read a row from the table below. Cache it unless another thread has written meanwhile."""
+        """Read a row from the table below. Cache it, unless another thread has written since."""
         cdef unsigned long long writes = self._writes
         cdef bytes value
         self.misses += 1
@@ -151,7 +146,7 @@ cdef class Cached(PointTable):
         return value
 
     cdef int _keep(self, bytes key, bytes value, unsigned long long writes) except -1:
-        """Add a row that was read to the cache. This never flushes, because any thread may read."""
+        """Add a row to the cache after a read. No flush happens, because any thread may read."""
         cdef Entry entry = self._added(key)
         if entry.size:  # Another thread has just added the entry.
             return 0
@@ -170,10 +165,10 @@ cdef class Cached(PointTable):
         return 0
 
     cdef Entry _added(self, bytes key):
-        """Return the entry of ``key``, and add the entry if it is missing.
+        """Return the entry of ``key``. If it is missing, add it first.
 
         The new entry is allocated before the lookup, because an allocation may start the garbage
-        collector and so let another thread run. No other thread can run after the lookup.
+        collector, and then another thread may run. No other thread can run after the lookup.
         """
         cdef Entry entry = Entry.__new__(Entry)
         cdef Part part = self._part(key)
@@ -218,8 +213,8 @@ cdef class Cached(PointTable):
         self.rows._check_open()
         if not self._dirty:
             return self.below.scan(bounds)
-        # Read the cache before the table below. A row that is flushed in between is then found
-        # twice and merged. In the opposite order the scan would miss the row.
+        # Read the cache before the table below. If a row is flushed in between, the scan finds it
+        # twice and merges it. In the opposite order the scan would miss the row.
         cdef Part part
         cdef OrderedRows kept
         cdef list dirty = []
@@ -232,7 +227,7 @@ cdef class Cached(PointTable):
             rows = kept.view().scan(bounds.lo, bounds.hi, bounds.reverse)
             dirty.append((number, rows))
         lower = self.below.scan(bounds)
-        if settles != self._settles:  # A flush may have written rows that the views do not have.
+        if settles != self._settles:  # A flush may have written rows that the views lack.
             close_chunks(lower)
             return self.scan(bounds)
         if self.segment_of is not None:
@@ -266,7 +261,7 @@ cdef class Cached(PointTable):
                 count += value is not None
         return count + self.below.approximate_count()
 
-    # Writes. A write checks the limits of staging, so that a flush need not check them.
+    # Writes. A write checks the limits of staging, so a flush need not check them.
 
     cdef int _check(self, bytes key) except -1:
         self.rows._check_writable()
@@ -280,7 +275,7 @@ cdef class Cached(PointTable):
         return 0
 
     cdef long long _growth(self, Entry entry, bytes key, bytes value) noexcept:
-        """Return by how many bytes a write would change the size of uncommitted rows.
+        """Return the change in the size of uncommitted rows, in bytes, that a write would make.
 
         ``entry`` is the present entry of the key, or None.
         """
@@ -290,7 +285,7 @@ cdef class Cached(PointTable):
         return growth if entry.value is None else growth - PyBytes_GET_SIZE(entry.value)
 
     cdef inline long long _keys_of(self, bytes key) noexcept:
-        """Return the size of the key, or twice the size if the row has an index row."""
+        """Return the size of the key in bytes, or twice this size if the row has an index row."""
         return PyBytes_GET_SIZE(key) * (1 if self._pairs is None else 2)
 
     cpdef object put_one(self, bytes key, bytes value):
@@ -379,7 +374,7 @@ cdef class Cached(PointTable):
             self.below.delete_range(lo, hi)
 
     def load(self, chunks):
-        """Load ascending rows into the table below. A dirty row hides the loaded row of its key."""
+        """Load ascending rows into the table below. A dirty row hides a loaded row with its key."""
         self.rows._check_writable()
         with self._turn:
             try:
@@ -475,14 +470,14 @@ cdef class Cached(PointTable):
     def flush(self):
         """Write the dirty rows to the table below, in the order of their last writes.
 
-        Then call the listener for each change. If the listener raises, the rows remain flushed, and
-        this method raises the exception. The next flush first calls the listener again for the
-        change that failed.
+        Then call the listener for each change. If the listener raises an exception, the rows remain
+        flushed, and this method raises the exception. The next flush begins with another call of
+        the listener for the same change.
 
         Returns
         -------
         bool
-            True if rows were written, or if the queue contains more changes for the listener.
+            True if rows were written, or if changes for the listener are still queued.
         """
         cdef list entries
         # Without the lock, another thread could write an older row of a key after a newer row.
@@ -520,7 +515,7 @@ cdef class Cached(PointTable):
                 changes.append((entry.key, entry.value, olds[index], context))
             writes.append(_new_tuple(Write, (entry.key, entry.value, entry.context)))
         # During this call the rows are counted twice, in the cache and in the table below. So the
-        # limit must not apply. It was checked when the rows were put.
+        # limit must not apply. The puts of the rows have checked it.
         self._staging.admitted += 1
         try:
             if writes:
@@ -542,6 +537,6 @@ cdef class Cached(PointTable):
         """Call ``listener(key, new, old)`` for each change that a later flush writes.
 
         During a call the current record is the input record of the change. If ``listener`` is None,
-        no listener is called any more.
+        the present listener is removed.
         """
         self._flush_listener.listen(listener)

@@ -30,7 +30,7 @@ cdef class CurrentRecord:
     cdef object _ended(self, OpenRecord record)
 
     cdef inline object now(self):
-        """Return the record of the calling task or thread, even if its block has ended, or None."""
+        """Return the record of the calling task or thread, or None. Its block may have ended."""
         cdef OpenRecord top
         if not self._alive:
             return None

@@ -1,9 +1,9 @@
 # cython: language_level=3
 """The current input record, from which a write takes its time and headers.
 
-Each task and each thread has a separate current record, which a context variable contains. A task
-that has set no record uses the record of the task or thread that started it. docs/asyncio.md shows
-what this means for a program. docs/decisions/stores/record-contexts.md gives the reasons.
+Each task and each thread has its own current record, in a context variable. A task that has set no
+record uses the record of the task or thread that started it. docs/asyncio.md shows the consequences
+for a program. docs/decisions/stores/record-contexts.md gives the reasons.
 """
 
 cimport cython
@@ -41,8 +41,8 @@ cdef class CurrentRecord:
         Raises
         ------
         StateError
-            The record belongs to the task or thread that started the calling one, and the block of
-            the record has ended.
+            The calling task or thread has the record of the task or thread that started it, and the
+            block of this record has ended.
         """
         return self.of_write()
 
@@ -92,14 +92,14 @@ cdef class OpenRecord:
     def enter(self):
         """Make this the current record of the calling task or thread.
 
-        Tasks that the calling task or thread starts from now on use the record too.
+        The record is also current in tasks that the calling task or thread starts afterwards.
         """
         self._below = self._current_record._top()
         self._stage = OPEN
         self._token = self._current_record._var.set(self)
 
     def leave(self):
-        """Make the outer record current again. Do nothing if :meth:`enter` was not called."""
+        """Make the earlier record current again. Do nothing if :meth:`enter` was not called."""
         cdef object var = self._current_record._var
         cdef OpenRecord last
         if self._stage != OPEN:

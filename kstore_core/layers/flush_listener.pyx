@@ -9,7 +9,7 @@ __all__ = ["FlushListener"]
 
 
 cdef class FlushListener:
-    """A queue of flushed changes, for each of which a listener is called, in order.
+    """A queue of flushed changes. A listener is called for each change, in order.
 
     Parameters
     ----------
@@ -28,13 +28,13 @@ cdef class FlushListener:
         self._queue = deque()
 
     def listen(self, listener):
-        """Call ``listener(key, new, old)`` for every later change, or nothing if it is None."""
+        """Call ``listener(key, new, old)`` for every later change, or no listener if it is None."""
         self.listener = listener
         if listener is None:
             self._queue.clear()
 
     cdef int add(self, list changes) except -1:
-        """Append changes ``(key, new, old, context)``; ``context`` is the input record or None."""
+        """Append changes ``(key, new, old, context)``. The context is an input record or None."""
         self._queue.extend(changes)
         return 0
 
@@ -44,10 +44,10 @@ cdef class FlushListener:
         return 0
 
     cdef int notify(self) except -1:
-        """Call the listener for each change that is queued at this call.
+        """Call the listener for each queued change. Return 1 if changes remain in the queue.
 
-        If the listener raises, its change stays in the queue. The listener may write and so queue
-        more changes. Return 1 if the queue contains changes at the end.
+        If the listener raises an exception, its change stays in the queue. The listener may write,
+        which may queue more changes. These wait for the next call.
         """
         cdef Py_ssize_t left = len(self._queue)
         if self._calling:  # The listener has written, and this is the flush of its write.

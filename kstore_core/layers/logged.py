@@ -1,11 +1,12 @@
 """The layer that sends the writes of a store to its changelog, as Kafka Streams does.
 
-The layer first stages a write and then appends the change to a list in memory, the journal. So a
-refused write never reaches the changelog. A commit or spill sends the journal to the changelog
-before it writes rows to the engine. So the changelog always has at least the changes of the store,
-and after a crash the next open restores the changes that the store lacks. Special records in the
-changelog, called marks, show where a commit begins and ends, and which input offsets it contains.
-docs/restore.md has the rules.
+The layer first stages a write. It then appends the change to the journal, which is a list in
+memory. So a refused write never reaches the changelog. A commit or spill sends the journal to the
+changelog before it writes rows to the engine. So the changelog contains all changes in the store,
+and after a crash the next open restores the changes that the store lacks.
+
+Commit markers are special records in the changelog. They show where a commit begins and ends, and
+which input offsets the commit contains. docs/restore.md has the rules.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ __all__ = ["Journal", "Logged", "LoggedVersions"]
 _UNKNOWN_TIME = -1
 
 _LONG_AGO = 1
-"""The time in ms of a mark in the changelog of a versioned store.
+"""The time in ms of a commit marker in the changelog of a versioned store.
 
 A restore by Kafka Streams skips records with such an old time. The time cannot be 0, because a log
 in Kafka contains no records with the time 0.
@@ -43,7 +44,7 @@ in Kafka contains no records with the time 0.
 
 
 class Journal:
-    """The changes of a store that were not sent to its changelog yet.
+    """The list of a store's changes that were not sent to its changelog yet.
 
     Parameters
     ----------
@@ -52,10 +53,10 @@ class Journal:
     value_format : ValueFormat
         The format of the rows.
     staging : Staging
-        The limit of the staged bytes, which also applies to the journal. The journal can be larger
-        than staging, because it contains every write of a key and not only the last write.
+        The staging, whose limit also applies to the journal. The journal can be larger than the
+        staged rows, because it contains every write of a key and not only the last write.
     current_record : CurrentRecord
-        The object that knows the input record of a write, if the write does not contain it.
+        The object that returns the input record of a write, if the write does not contain it.
     schema : KeySchema, optional
         The schema of the keys of a window or session store; None for other stores.
 
@@ -67,9 +68,9 @@ class Journal:
     noted_bytes : int
         The total size of the keys and values in the journal, in bytes.
     next_offset : int
-        The offset in the changelog after the last record that was sent.
+        The offset in the changelog after the last sent record.
     last : Commit or None
-        The last mark in the changelog; None if it is unknown or does not end a commit.
+        The last commit marker in the changelog; None if it is unknown or does not end a commit.
     """
 
     def __init__(
@@ -102,15 +103,16 @@ class Journal:
         Raises
         ------
         UncommittedLimitError
-            The limit would be exceeded, and the state is transactional, so it cannot spill.
+            The limit would be exceeded, and the state cannot spill because it is transactional.
         """
         if self.noted_bytes + size <= self._max_bytes or self._staging.admitted:
             return
         if self._staging.transactional:
             raise UncommittedLimitError(
-                f"{self.noted_bytes + size} bytes of changes wait for the changelog "
-                f"{self.log.topic}, more than uncommitted_max_bytes={self._max_bytes}; the last "
-                "write was not made. Commit more often or raise the limit"
+                f"with this write, the uncommitted changes for the changelog {self.log.topic} "
+                f"would have {self.noted_bytes + size} bytes, more than "
+                f"uncommitted_max_bytes={self._max_bytes}; the write was not made. Commit and "
+                "repeat the write, or raise the limit"
             )
         if self._changes:
             self._staging.spill()
@@ -118,8 +120,8 @@ class Journal:
     def note(self, key: bytes, row: bytes | None, context: RecordContext | None) -> None:
         """Add a staged row to the journal.
 
-        The time and headers of the change are those of ``context``, or of the current input record
-        if it is None.
+        The time and headers of the change are those of ``context``. If it is None, they are those
+        of the current input record.
         """
         record = context or self.current_record.current
         timestamp = None if record is None else record.timestamp
@@ -140,9 +142,9 @@ class Journal:
         self._changes.append((key, value, timestamp, headers))
 
     def leave_out(self, offset: int) -> None:
-        """Make the next send declare the changelog's records from ``offset`` on as void.
+        """Make the next send mark the changelog's records from ``offset`` on as void.
 
-        These records belong to a commit that never ended.
+        These records belong to a commit that was never finished.
         """
         self._void_from, self._is_begun = offset, True
 
@@ -155,8 +157,7 @@ class Journal:
         Parameters
         ----------
         commit : Commit, optional
-            The end mark of the commit to which the changes belong. If None, the commit continues
-            with a later call.
+            The marker that ends the commit of the changes. If None, a later call ends the commit.
         """
         # The lock keeps the changes in the changelog in the order of the writes.
         with self._sending, uninterrupted():
@@ -187,7 +188,7 @@ class Journal:
     def _records_of(
         self, changes: list[tuple[bytes, bytes | None, int, Any]], commit: Commit | None
     ) -> RecordColumns:
-        """Convert changes to records of the changelog. Add marks if input offsets are known."""
+        """Convert changes to changelog records. If input offsets are known, add commit markers."""
         records, rows = RecordColumns(), RecordColumns()
         if changes:
             columns = map(list, zip(*changes, strict=True))
@@ -217,7 +218,7 @@ class Journal:
         """Discard the changes that were not sent. The changelog itself stays open."""
         self._changes.clear()
         if not self._is_sent:
-            # The owner of the changelog may have closed it, or this may be a forked process.
+            # The changelog may be closed already, or this may be a forked process.
             with contextlib.suppress(KStoreError):
                 self.log.discard()
 
@@ -236,7 +237,7 @@ class Logged(Layer):
     def __init__(self, below: Table, journal: Journal) -> None:
         super().__init__(below)
         self._journal = journal
-        # A put is faster if it need not look these methods up.
+        # Stored methods make a put faster, because it need not look them up.
         self._put_below = below.put_one
         self._make_room = journal.make_room
         self._note = journal.note

@@ -7,17 +7,17 @@ __all__ = ["CacheBudget"]
 
 
 cdef class CacheBudget:
-    """The memory limit of one cache, or of several caches together.
+    """The memory limit of one cache, or the limit that several caches share.
 
     Parameters
     ----------
     max_bytes : int
-        The limit in bytes, 0 or more. docs/caching.md tells how the size of an entry is counted.
+        The limit in bytes, 0 or more. docs/caching.md defines the size of an entry.
 
     Attributes
     ----------
     used_bytes : int
-        The total size of the entries in the caches now, in bytes.
+        The present size of all entries in the caches, in bytes.
     """
 
     def __cinit__(self, long long max_bytes):
@@ -26,7 +26,7 @@ cdef class CacheBudget:
 
 
 cdef class Part:
-    """The cached entries of one segment, or of a whole table that has no segments."""
+    """The cached entries of one segment, or of a whole table without segments."""
 
     def __cinit__(self):
         self.entries = {}

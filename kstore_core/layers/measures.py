@@ -1,8 +1,7 @@
 """The layer that counts and times the calls of a store's methods, and provides its metrics.
 
-The layer wraps the methods of a store and not its table, as in Kafka Streams, because a put and a
-put-if-absent are the same call for the table. docs/decisions/stores/metered-calls.md gives the
-reasons.
+As in Kafka Streams, the layer wraps the methods of a store and not its table. The table cannot
+distinguish a put from a put-if-absent. docs/decisions/stores/metered-calls.md gives the reasons.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _CALLS: Mapping[str, Mapping[str, str]] = {
         "fetch_session": "fetch",
     },
 }
-"""For each shape, the counted methods and the name of the operation as which each is counted."""
+"""The operation that each counted method counts as, by shape and name of the method."""
 
 _SCANS: Mapping[str, Mapping[str, str]] = {
     "key_value": {"all": "all", "range": "range", "prefix_scan": "prefix-scan"},
@@ -62,7 +61,7 @@ _SCANS: Mapping[str, Mapping[str, str]] = {
         "fetch",
     ),
 }
-"""For each shape, the counted methods that return a scan, and the names of their operations.
+"""The operation that each counted method with a scan as its result counts as, by shape and name.
 
 The measured time of such a call lasts until the scan ends.
 """
@@ -88,7 +87,7 @@ class StoreMeasures:
     cache : Cached or None
         The cache of the store; None if the store has no cache.
     current_record : CurrentRecord
-        The object that knows the input record of a write.
+        The object that returns the input record of a write.
     tags : mapping of str to str
         The tags of the metrics of the store's state directory.
 
@@ -123,9 +122,9 @@ class StoreMeasures:
         self._rates = {name: Rate() for name in (*self._operations, "restored-records")}
 
     def face(self, store: Any) -> Any:
-        """Return a copy of the store whose methods are counted."""
+        """Return a copy of the store that counts the calls of its methods."""
         # The copy has the same class and attributes as the store. A counted method calls the method
-        # of the original store, so the calls that this method makes are not counted.
+        # of the original store. So calls from one method of the store to another are not counted.
         shape, operations = store.spec.shape, self._operations
         kind: Any = type(store)
         face = kind.__new__(kind)
@@ -184,7 +183,7 @@ class StoreMeasures:
             yield "num-keys", self._count_keys()
 
     def _hit_ratios(self) -> tuple[float, float, float] | None:
-        """Return the average, maximum and minimum hit ratio of the cache; None without lookups."""
+        """Return the mean, maximum and minimum hit ratio of the cache; None without lookups."""
         assert self._cache is not None
         hits, misses = self._cache.hits, self._cache.misses
         answered, lookups = hits - self._seen[0], hits + misses - sum(self._seen)

@@ -20,14 +20,13 @@ def merged_segments(
 ) -> Iterator[Chunk]:
     """Yield chunks of the merged rows of ``upper`` and ``lower``, in order of ``(segment, key)``.
 
-    If both contain a key, the result contains the row of ``upper``. If the value of the upper row
+    If both have a row for a key, the result contains the row of ``upper``. If the value of that row
     is None, the result contains no row for the key.
 
     Parameters
     ----------
     upper : sequence of (segment, scan)
-        The id of each segment with cached rows, and a scan of these rows in the order of the
-        result.
+        Each segment with cached rows: its id, and a scan of the rows in the order of the result.
     lower : iterator of (keys, values)
         The chunks of the table, in the order of the result.
     segment_of : callable

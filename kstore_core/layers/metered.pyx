@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Measurements of a store: the number of calls, the times of some calls, and the open iterators.
 
-A measured function passes the caller's C array of arguments to the original function. This is
-faster than a tuple of arguments.
+The wrapper of a function passes the caller's C array of arguments on. This is faster than a tuple
+of arguments.
 """
 
 from cpython.object cimport PyObject
@@ -42,7 +42,7 @@ cdef inline long long wall_millis() noexcept:
 
 
 cdef class Latency:
-    """The mean, maximum and minimum of the durations of the last 30 to 60 seconds.
+    """Durations with their mean, maximum and minimum over the last 30 to 60 seconds.
 
     The parameter ``now`` of the methods is the time of a monotonic clock in ns. If it is None, the
     method reads the clock.
@@ -95,12 +95,12 @@ cdef class Latency:
 cdef class Operation:
     """The number and the durations of the calls of an operation, such as put.
 
-    Several methods may be counted as the same operation.
+    Several methods may count as the same operation.
 
     Parameters
     ----------
     sample_every : int
-        The number n if every n-th call is timed. The first call is timed too.
+        n to time every n-th call, beginning with the first call.
 
     Attributes
     ----------
@@ -116,18 +116,18 @@ cdef class Operation:
         self.latency = Latency()
 
     def record(self, long long duration_ns):
-        """Count a call whose duration the caller has measured."""
+        """Count a call with a duration that the caller has measured."""
         self.count += 1
         self.latency.add(duration_ns, monotonic())
 
 
 cdef class Lateness:
-    """The end-to-end latency of writes: the ms from an input record's timestamp to its write.
+    """The end-to-end latency of writes: the ms from an input record's timestamp to the write.
 
     Parameters
     ----------
     current_record : CurrentRecord
-        The object that knows the input record of a write.
+        The object that returns the input record of a write.
     """
 
     def __cinit__(self, CurrentRecord current_record not None):
@@ -136,7 +136,7 @@ cdef class Lateness:
 
 
 cdef class Call:
-    """A method, and the operation as which its calls are counted."""
+    """A method, and the operation that its calls count as."""
 
     def __cinit__(self, Operation operation not None, function not None):
         self.operation = operation
@@ -144,13 +144,13 @@ cdef class Call:
 
 
 cdef class LateCall(Call):
-    """A method that writes, so that its end-to-end latency is measured too."""
+    """A method that writes. Its end-to-end latency is measured too."""
 
     cdef Lateness lateness
 
 
 cdef class ScanCall(Call):
-    """A method that returns a scan, so that its duration lasts until the scan ends."""
+    """A method that returns a scan. Its duration lasts until the scan ends."""
 
     cdef OpenIterators iterators
 
@@ -210,11 +210,11 @@ def metered(Operation operation not None, function not None, Lateness lateness=N
     Parameters
     ----------
     operation : Operation
-        The operation as which the calls are counted.
+        The operation that the calls count as.
     function : callable
         The function to call. The result takes the same arguments.
     lateness : Lateness, optional
-        The end-to-end latency to measure if the function writes; None if the function only reads.
+        The end-to-end latency of a function that writes; None for a function that only reads.
     """
     cdef LateCall late
     if lateness is None:
@@ -225,7 +225,7 @@ def metered(Operation operation not None, function not None, Lateness lateness=N
 
 
 def metered_scan(Operation operation not None, function not None, OpenIterators iterators not None):
-    """Return a function that calls ``function``, which must return a Scan, and counts the calls.
+    """Return a function that calls ``function`` and counts the calls. It must return a Scan.
 
     The duration of a call lasts until its scan ends.
     """
@@ -257,7 +257,7 @@ cdef class OpenIterators:
 
 
 cdef class OpenIterator:
-    """An object that a scan keeps until it ends, so that the scan is counted as open until then."""
+    """An object that a scan keeps until its end. While it exists, the scan counts as open."""
 
     def __cinit__(self, OpenIterators all not None, Operation operation not None):
         self._all = all

@@ -1,1 +1,1 @@
-"""Maintenance of a state directory: its stores are upgraded, migrated, verified and diagnosed."""
+"""The functions that upgrade, migrate, verify and diagnose the stores of a state directory."""

@@ -1,1 +1,1 @@
-"""The metadata in a store's offsets namespace: offsets, position, spec, stream time, notes."""
+"""The metadata of a store: its offsets, position, spec, stream time and notes."""

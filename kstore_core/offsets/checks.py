@@ -27,10 +27,10 @@ def check_offsets(offsets: Mapping[Partition, int | None] | None) -> None:
             check_integer("an offset", offset, -(2**63), 2**63)
             if operator.index(offset) < 0 and offset != UNKNOWN:
                 raise ValueError(
-                    f"the offset of {partition[0]}-{partition[1]} must be that of the last applied "
-                    f"record, 0 or more, not {offset}. If no record was applied, leave the "
-                    "partition out, or pass None to remove its stored offset. An unknown offset is "
-                    f"{UNKNOWN}, as in Kafka"
+                    f"the offset of {partition[0]}-{partition[1]} is {offset}, but must be 0 or "
+                    "more, because it is the offset of the last applied record. If no record was "
+                    "applied, leave the partition out, or pass None to remove its stored offset. "
+                    f"An unknown offset is {UNKNOWN}, as in Kafka"
                 )
 
 

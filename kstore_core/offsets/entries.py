@@ -1,4 +1,4 @@
-"""The entries of the offsets namespace, which has the metadata of a store.
+"""The entries of the offsets namespace, which contain the metadata of a store.
 
 Kafka Streams writes the open marker, the position, and one offset per changelog partition. The
 names of kstore's own entries begin with ``kstore.``, and Kafka Streams ignores them.
@@ -58,7 +58,7 @@ SEGMENTS = b"kstore.segments"
 _OURS = b"kstore."
 
 UNKNOWN = -4
-"""The number that Kafka stores for an unknown offset. A restore then begins at the log's start."""
+"""The number that Kafka stores for an unknown offset. A restore then reads the whole log."""
 
 _NUMBER = re.compile("[0-9]{1,10}")
 _LONG = struct.Struct(">q")
@@ -73,7 +73,7 @@ class StoreRecord:
     Attributes
     ----------
     offsets : dict
-        The last offset of each partition whose records the rows contain. An unknown offset is -4.
+        The offset of each partition's last record that the rows contain. -4 is an unknown offset.
     position : dict or None
         The last input offset that was applied, by topic and partition; None before the first
         commit.
@@ -84,7 +84,8 @@ class StoreRecord:
     notes : dict
         The notes that the program committed, by name.
     commit, segments : bytes or None
-        The progress of a segment, and the progress of other segments that this segment stores.
+        ``commit`` is the progress of the segment that has this namespace. ``segments`` is the
+        progress of other segments, which this segment stores for them.
     digest : int
         The CRC-32 of the entries that Kafka Streams reads and writes.
     """
@@ -100,26 +101,28 @@ class StoreRecord:
 
     @property
     def known_offsets(self) -> dict[Partition, int]:
-        """The offsets of the partitions whose offset is not -4, Kafka's mark for unknown."""
+        """The offsets by partition, without unknown offsets (-4)."""
         return {at: offset for at, offset in self.offsets.items() if offset != UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """The metadata that a commit writes with the rows. Attributes that are None do not change.
+    """The metadata that a commit writes with its rows. None leaves an entry unchanged.
 
     Attributes
     ----------
     offsets : mapping or None
-        The new offset of each partition. None as an offset removes the partition's offset; an empty
-        mapping removes all offsets.
+        The new offset of each partition. A None in the mapping removes the stored offset of its
+        partition. An empty mapping removes all stored offsets.
     position : mapping or None
         The last applied offset, by topic and partition.
     stream_time : int or None
         The stream time in ms.
     spec : StoreSpec, StoredSpec or None
+        The spec of the store.
     notes : mapping or None
-        The new notes by name. None as a note removes the note. Other notes do not change.
+        The new notes by name. A None in the mapping removes the stored note. Other stored notes do
+        not change.
     """
 
     offsets: Mapping[Partition, int | None] | None = None
@@ -133,7 +136,7 @@ class Entries:
         return any(entry is not None for entry in given)
 
     def rows(self, record: StoreRecord) -> Rows:
-        """Return the sorted rows to write to an offsets namespace whose content is ``record``."""
+        """Return the sorted rows to write to an offsets namespace that contains ``record``."""
         entries: dict[bytes, bytes | None] = {}
         if self.offsets is not None:
             if not self.offsets:
@@ -164,6 +167,7 @@ def read_record(namespace: Namespace, where: str = "a store") -> StoreRecord:
     Parameters
     ----------
     namespace : Namespace
+        The offsets namespace.
     where : str
         The store and the path of its database, for error messages.
 
@@ -240,7 +244,7 @@ def kafka_digest(entries: Iterable[tuple[bytes, bytes]], digest: int = 0) -> int
     entries : iterable of (key, value)
         The entries in the order of their keys.
     digest : int
-        The digest of the entries that precede these.
+        The digest of the entries that precede ``entries``.
     """
     for key, value in entries:
         if key != STATUS and not key.startswith(_OURS):
@@ -251,8 +255,9 @@ def kafka_digest(entries: Iterable[tuple[bytes, bytes]], digest: int = 0) -> int
 def merged_record(records: Iterable[StoreRecord]) -> StoreRecord:
     """Merge the metadata of several databases of one store.
 
-    Of each offset and each note, the result has the newest. The stream time and the position are
-    the greatest. A record with a spec is complete, so the records that follow it are ignored.
+    The result has the newest value of each offset and each note, and the greatest stream time. Its
+    position has the greatest offset of each partition. A record with a spec is complete, so the
+    function ignores the records that follow it.
 
     Parameters
     ----------
@@ -312,11 +317,11 @@ def _offset_key(partition: Partition) -> bytes:
 
 
 def common_offsets(records: Mapping[str, StoreRecord]) -> dict[Partition, int]:
-    """Return the least offset of each partition that several stores contain.
+    """Return the least offset of each partition in several stores.
 
-    A partition is left out if one of the stores has no offset of it. For a store's own changelog
-    ``…-<store>-changelog``, only this store's offset counts. The result is empty if one of the
-    stores has no offsets.
+    The result lacks a partition if one of the stores has no offset for it. Of the changelog
+    ``…-<store>-changelog``, only the offset in this store counts. The result is empty if one of the
+    stores has no offsets at all.
 
     Parameters
     ----------

@@ -1,8 +1,7 @@
 """Notes, which are small values that a program commits together with a store's rows.
 
-Use a note for a value that must match the rows after a crash, such as the last batch of a stream
-that the rows contain. The offsets namespace stores each note under its name. Kafka Streams ignores
-notes.
+Use a note for a value that must match the rows after a crash, such as the id of the last batch in
+the rows. The offsets namespace stores each note under its name. Kafka Streams ignores notes.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ _NAME = re.compile(r"[a-z][a-z_]{0,63}")
 
 
 def note_name(key: bytes) -> str | None:
-    """Return the name of the note for the key of an entry, or None if the entry is no note."""
+    """Return the name of the note whose entry has this key, or None if the entry is not a note."""
     return key[len(NOTE) :].decode(errors="replace") if key.startswith(NOTE) else None
 
 
 def note_entries(notes: Mapping[str, bytes | None]) -> dict[bytes, bytes | None]:
-    """Return the entries of the offsets namespace for notes. A note of None removes the entry."""
+    """Return the entries that store the notes. A note of None removes its entry."""
     return {NOTE + name.encode(): note for name, note in notes.items()}
 
 

@@ -1,8 +1,8 @@
-"""Positions: the last applied offsets of a store's input, and their encoding as in Kafka.
+"""Positions (the last applied offsets of a store's input) and their encoding in Kafka.
 
-Kafka's ``PositionSerde`` computes the size of its buffer in bits instead of bytes, and stores the
-whole buffer, so the encoded value ends in zeros. kstore writes the same zeros, and ignores all
-bytes after the position when it reads a value.
+Kafka's ``PositionSerde`` computes the size of its buffer in bits instead of bytes. It stores the
+whole buffer, so the encoded value ends in zeros. kstore writes the same zeros. When kstore reads a
+value, it ignores all bytes after the position.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import ClassVar, Self
 
@@ -23,13 +23,14 @@ __all__ = [
     "copy_position",
     "decode_position",
     "encode_position",
+    "least_positions",
     "merge_positions",
 ]
 
 _log = logging.getLogger("kstore_core")
 
 _VERSION, _POSITION = "v", "c"
-"""The keys of the headers with which Kafka Streams adds its position to a changelog's record.
+"""The keys of the headers in which Kafka Streams adds its position to a changelog record.
 
 The header ``v`` has the version in one byte, and the header ``c`` has the position. Kafka's class
 is ``ChangelogRecordDeserializationHelper``.
@@ -46,9 +47,9 @@ _Offsets = Mapping[str, Mapping[int, int]]
 
 
 class Position(Mapping[str, Mapping[int, int]]):
-    """An immutable mapping of topics to partitions to the last applied offset.
+    """An immutable mapping from a topic and a partition to the last applied offset.
 
-    A position equals any mapping with the same content. It is not hashable, like Kafka's class.
+    A position equals any mapping with the same content. A position is not hashable, as in Kafka.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ class Position(Mapping[str, Mapping[int, int]]):
     Raises
     ------
     ValueError
-        ``offsets`` is not such a mapping, or a number does not fit Kafka's encoding.
+        ``offsets`` has another structure, or a number does not fit Kafka's encoding.
     """
 
     __slots__ = ("_offsets",)
@@ -76,7 +77,7 @@ class Position(Mapping[str, Mapping[int, int]]):
 
     @classmethod
     def copied(cls, offsets: _Offsets) -> Self:
-        """Return a position with a copy of offsets, without checks.
+        """Return a position with a copy of ``offsets``, whose types are not checked.
 
         Other threads may add offsets during the copy.
         """
@@ -104,14 +105,14 @@ class Position(Mapping[str, Mapping[int, int]]):
         return self.merge({topic: {partition: offset}})
 
     def merge(self, other: _Offsets) -> Position:
-        """Return a position that has, for each partition, the greater of the two offsets."""
+        """Return a position with the greater offset of each partition in both positions."""
         merged = copy_position(self)
         merge_positions(merged, Position(other))
         return Position.copied(merged)
 
 
 def encode_position(position: _Offsets) -> bytes:
-    """Encode a position as Kafka does, with its padding.
+    """Encode a position as Kafka does, with the zeros at the end.
 
     The topics and partitions keep the order of the mapping.
     """
@@ -147,7 +148,8 @@ def decode_position(data: bytes) -> dict[str, dict[int, int]]:
             name = data[at : at + length]
             if len(name) < length:
                 raise FormatError(
-                    f"the position ends within the name of a topic, which has {length} bytes",
+                    "the position ends within the name of a topic: the name must have "
+                    f"{length} bytes, but only {len(name)} follow",
                     offset=at,
                 )
             pairs, at = _count(data, at + length)
@@ -180,18 +182,44 @@ def copy_position(position: _Offsets) -> dict[str, dict[int, int]]:
 
 
 def merge_positions(position: dict[str, dict[int, int]], other: _Offsets) -> None:
-    """Replace each offset of ``position`` for which ``other`` has a greater offset."""
+    """Raise each offset in ``position`` to the offset in ``other``, if that is greater."""
     for topic, offsets in other.items():
         known = position.setdefault(topic, {})
         for partition, offset in offsets.items():
             known[partition] = max(offset, known.get(partition, offset))
 
 
+def least_positions(
+    positions: Iterable[Mapping[str, Mapping[int, int]] | None],
+) -> dict[str, dict[int, int]]:
+    """Return the position up to which each of several stores has applied the input.
+
+    It has the least offset of each partition that is in all ``positions``. None has no partitions.
+    """
+    least: dict[str, dict[int, int]] | None = None
+    for position in positions:
+        given = position or {}
+        if least is None:
+            least = {topic: dict(of_topic) for topic, of_topic in given.items()}
+            continue
+        least = {
+            topic: {
+                number: min(offset, given[topic][number])
+                for number, offset in of_topic.items()
+                if number in given[topic]
+            }
+            for topic, of_topic in least.items()
+            if topic in given
+        }
+    return {topic: of_topic for topic, of_topic in (least or {}).items() if of_topic}
+
+
 class LoggedPositions:
     """A reader of the positions in the headers of a changelog's records.
 
-    Kafka Streams writes such headers only if it is configured to. Headers with the same keys but
-    other content are ignored, so the result may be less than the true position, but never greater.
+    Kafka Streams writes such headers only if its configuration enables them. Other headers may have
+    the same keys; the reader ignores headers without a position. So the result may be less than the
+    true position, but never greater.
     """
 
     def __init__(self) -> None:
@@ -219,7 +247,7 @@ class LoggedPositions:
     def until(self, next_offset: int) -> dict[str, dict[int, int]]:
         """Return the merged positions of the records before an offset.
 
-        Positions that an earlier call has returned are left out.
+        The result does not contain positions that an earlier call has returned.
         """
         position: dict[str, dict[int, int]] = {}
         while self._noted and self._noted[0][0] <= next_offset:

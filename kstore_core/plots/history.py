@@ -1,4 +1,4 @@
-"""The drawing of a key's history as a line with a step at each version."""
+"""A function that draws the history of a key as a line with a step at each version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OPEN_PART = 20
 
 
 class Version(Protocol):
-    """The attributes of a version that the drawing needs, as ``store.history(key)`` returns it."""
+    """A version from ``store.history(key)``, with the attributes that a drawing needs."""
 
     @property
     def value(self) -> Any: ...
@@ -52,11 +52,7 @@ def plot_history(
     until : int or datetime, optional
         The time at which the picture ends. Default: shortly after the last version or point.
     axes : matplotlib Axes, optional
-        The axes to draw on. Default: a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
+        The axes to draw on and to return. Default: a new figure.
 
     Raises
     ------

@@ -41,15 +41,12 @@ def plot_windowed(
         The width of segments in ms, as in ``store.spec.segment_interval_ms``. If it is given, every
         second segment is shaded. The windows of a segment expire together.
     labels : bool
-        True to write each value, shortened, next to its window.
+        If True, write each value in a short form next to its window.
     most : int
-        The most windows to draw. If there are more windows, the title shows this number.
+        The greatest number of windows to draw. If there are more windows, the title shows
+        ``most``.
     axes : matplotlib Axes, optional
-        The axes to draw on. Default: a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
+        The axes to draw on and to return. Default: a new figure.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The code that answers a query: it checks the query, reads the store, and makes the result."""
+"""Functions that answer a query. They check the query, read the store and create the result."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def answer(
     require_active: bool,
     collect_execution_info: bool,
 ) -> QueryResult[Any]:
-    """Answer a query, as ``store.query`` does."""
+    """Return the result of a query, as ``store.query`` does."""
     if not isinstance(query, Query):
         raise TypeError(f"query must be an object of kstore_core.query, not {query!r}")
     if bound is None:
@@ -66,7 +66,7 @@ def answer(
 def _from(store: StoreParts, query: Query, bound: PositionBound) -> QueryResult[Any]:
     context = store.context
     if not context.open:
-        raise StoreClosedError(f"the store {store.spec.name!r} has been closed")
+        raise StoreClosedError(f"the store {store.spec.name!r} has been closed; open it again")
     # The position is read before the rows, so the rows contain at least all writes up to it.
     position = context.position_now(below_cache=getattr(query, "skip_cache", False))
     try:
@@ -122,7 +122,7 @@ def _from_committed(store: StoreParts, query: Query, bound: PositionBound) -> Qu
 
 
 class _Closing:
-    """An object that closes an exit stack when the garbage collector deletes it."""
+    """An object that closes an exit stack when Python frees the object."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack

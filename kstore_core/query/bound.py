@@ -1,4 +1,4 @@
-"""The position that a store must have reached before it answers."""
+"""The bound of a query, which is the position that the store must have reached."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["PositionBound"]
 
 @dataclass(frozen=True, slots=True)
 class PositionBound:
-    """A bound: the position that a store must have reached before it answers a query.
+    """The position that a store must have reached before it answers a query.
 
     A bound is not hashable, because a :class:`Position` is not hashable.
 
     Attributes
     ----------
     position : Position
-        The least offsets, inclusive.
+        The offset that each partition must have reached, by topic and partition.
     """
 
     position: Position = field(default_factory=Position)
@@ -48,8 +48,8 @@ class PositionBound:
             The position of the store.
         partition : int or None
             The partition of the store's task. Only the offsets of this partition are compared, as
-            in Kafka Streams, because the store does not read other partitions. If it is None, the
-            offsets of all partitions are compared.
+            in Kafka Streams, because the store does not read other partitions. If ``partition`` is
+            None, the offsets of all partitions are compared.
         """
         for topic, bounds in self.position.items():
             known = position.get(topic, {})

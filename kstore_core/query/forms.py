@@ -1,4 +1,4 @@
-"""The forms in which queries return values: alone, with their time, or as whole records."""
+"""The forms of values that queries return: a value, a value with its time, or a whole record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Table = Callable[[list[bytes], list[Any], bool], Any]
 
 
 class Unanswered(Exception):  # noqa: N818 - it becomes a failed result and is never raised to users
-    """The store cannot answer this query. The text is the reason."""
+    """The error for a query that a store cannot answer. Its text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class Form:
     Attributes
     ----------
     make : callable
-        A function with the arguments ``key, value`` that returns the query's value. It is not
-        called if the value is None.
+        A function with the arguments ``key, value`` that returns the query's value. The function
+        is not called if the value is None.
     whole : bool
         True if the query's value contains the key, so that an item is only this value. False if an
         item is the pair of a key and this value.
@@ -88,10 +88,7 @@ def plain(spec: StoreSpec) -> Form:
 def timed(spec: StoreSpec) -> Form:
     """Return the form of a query that returns values with timestamps.
 
-    Raises
-    ------
-    Unanswered
-        The store has no timestamps.
+    Raise Unanswered if the store has no timestamps.
     """
     if not spec.format.timestamped:
         raise Unanswered(f"the format {spec.format.name!r} stores no timestamps")
@@ -106,10 +103,7 @@ def timed_where_kept(spec: StoreSpec) -> Form:
 def read_only(spec: StoreSpec) -> Form:
     """Return the form of a query that returns records with timestamps and headers.
 
-    Raises
-    ------
-    Unanswered
-        The store has no headers.
+    Raise Unanswered if the store has no headers.
     """
     if not spec.format.headers:
         raise Unanswered(f"the format {spec.format.name!r} stores no headers")
@@ -136,8 +130,8 @@ def _session_record(session: Any, value: Any) -> ReadOnlyRecord[Any, Any]:
 
 def _no_time(what: str, timestamp: int) -> QueryError:
     return QueryError(
-        f"the timestamp of {what} is {timestamp}, because it was written before the store stored "
-        "timestamps, so a query for records cannot return it. Use a query without WithHeaders in "
-        "its name, or read the store directly",
+        f"the timestamp of {what} is {timestamp}, because its value was written before "
+        "the store had timestamps, so a query for records cannot return it. Use a query without "
+        "WithHeaders in its name, or read the store directly",
         FailureReason.STORE_EXCEPTION,
     )

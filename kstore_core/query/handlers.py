@@ -1,8 +1,8 @@
 """The handlers of queries, by the shape of the store and the type of the query.
 
-Each shape answers the queries that it answers in Kafka Streams. A handler checks the query,
-serialises its key, and returns a function that reads the store. So an error in the query is raised
-to the caller, but an error of the store becomes a failed result.
+A store answers the same queries as a store of its shape in Kafka Streams. A handler checks the
+query, serialises its key, and returns a function that reads the store. An error in the query is
+raised to the caller, and an error of the store becomes a failed result.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def reading(store: StoreParts, query: queries.Query) -> _Read:
     Unanswered
         The store does not support the query.
     UnsupportedError
-        The store is versioned, and Kafka Streams reserves this type of query for later versions.
+        The store is versioned, and Kafka Streams reserves this type of query for a later release.
     """
     handler = _HANDLERS[store.spec.shape].get(type(query))
     if handler is None:

@@ -18,19 +18,22 @@ class StoreParts:
     Attributes
     ----------
     label : str
-        The store's repr.
+        The ``repr`` of the store.
     spec : StoreSpec
+        The spec of the store.
     context : StoreContext
+        The context of the open store, which has its partition, position and cache.
     table : Table or VersionedTable
-        The encoded rows.
+        The table of the encoded rows.
     values : Values
         The conversion of keys and values to and from bytes.
     clock : StreamClock or None
-        The stream time, if the store's rows expire.
+        The stream time; None if the rows of the store do not expire.
     rows : WindowRows, SessionRows or None
-        The conversion of the rows of a window or session store to items.
+        The conversion of the rows of a window or session store to items; None for other stores.
     fetch : callable or None
-        The method :meth:`kstore_core.typed.reads.Reads.fetch` of a window or session store.
+        The method :meth:`kstore_core.typed.reads.Reads.fetch` of a window or session store; None
+        for other stores.
     """
 
     label: str

@@ -114,8 +114,10 @@ class KeyQuery(_Point[K]):
     Attributes
     ----------
     key
+        The key, which must not be None.
     skip_cache : bool
-        True to read the store without its cache, so that writes in the cache are not seen.
+        If True, read the store without its cache. The result then lacks writes that are only in the
+        cache.
     """
 
 
@@ -126,7 +128,7 @@ class RangeQuery(_Range[K]):
     Attributes
     ----------
     lo, hi : key or None
-        The first and the last key, inclusive. An end that is None has no limit.
+        The first and the last key, both inclusive; no limit if None.
     order : {"any", "ascending", "descending"}
         The order of the serialised keys; ``"any"`` is ascending.
     """
@@ -134,17 +136,17 @@ class RangeQuery(_Range[K]):
 
 @dataclass(frozen=True, slots=True)
 class TimestampedKeyQuery(_Point[K]):
-    """Like :class:`KeyQuery`, but the result is a ``ValueAndTimestamp`` or None."""
+    """A query like :class:`KeyQuery` whose result is a ``ValueAndTimestamp`` or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampedRangeQuery(_Range[K]):
-    """Like :class:`RangeQuery`, but each value is a ``ValueAndTimestamp``."""
+    """A query like :class:`RangeQuery` whose values are of the type ``ValueAndTimestamp``."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampedKeyWithHeadersQuery(_Point[K]):
-    """Like :class:`KeyQuery`, but the result is a :class:`~kstore_core.query.ReadOnlyRecord`.
+    """A query like :class:`KeyQuery` whose result is a `ReadOnlyRecord` or None.
 
     The query is part of KIP-1271.
     """
@@ -152,7 +154,7 @@ class TimestampedKeyWithHeadersQuery(_Point[K]):
 
 @dataclass(frozen=True, slots=True)
 class TimestampedRangeWithHeadersQuery(_Range[K]):
-    """Like :class:`RangeQuery`, but each item is a :class:`~kstore_core.query.ReadOnlyRecord`.
+    """A query like :class:`RangeQuery` whose items are of the type `ReadOnlyRecord`.
 
     The query is part of KIP-1271.
     """
@@ -167,9 +169,10 @@ class WindowKeyQuery(_WindowsOfKey[K]):
     Attributes
     ----------
     key
+        The key, which must not be None.
     from_ts, to_ts : int, datetime or None
-        The first and the last start of a window, stored in ms since the epoch. As in Kafka Streams,
-        no store answers the query if ``from_ts`` or ``to_ts`` is None.
+        The first and the last start of a window, both inclusive. The query converts them to ms
+        since the epoch. As in Kafka Streams, no store answers the query if one of them is None.
     """
 
 
@@ -192,14 +195,14 @@ class WindowRangeQuery(_Windows[K]):
 
 @dataclass(frozen=True, slots=True)
 class TimestampedWindowKeyWithHeadersQuery(_WindowsOfKey[K]):
-    """Like :class:`WindowKeyQuery`, but each item is a `ReadOnlyRecord`."""
+    """A query like :class:`WindowKeyQuery` whose items are of the type `ReadOnlyRecord`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampedWindowRangeWithHeadersQuery(_Windows[K]):
-    """Like :class:`WindowRangeQuery`, but each item is a `ReadOnlyRecord`.
+    """A query like :class:`WindowRangeQuery` whose items are of the type `ReadOnlyRecord`.
 
-    The timestamp of a session's record is the session's end.
+    For a session, the timestamp of the record is the end of the session.
     """
 
 
@@ -210,9 +213,10 @@ class VersionedKeyQuery(_OfKey[K]):
     Attributes
     ----------
     key
+        The key, which must not be None.
     as_of : int, datetime or None
-        The time at which the version was valid, stored in ms since the epoch; None for the latest
-        version.
+        The time at which the version was valid; the latest version if None. The query converts the
+        time to ms since the epoch.
     """
 
     as_of: Time | None = None
@@ -225,9 +229,10 @@ class MultiVersionedKeyQuery(_OfKey[K]):
     Attributes
     ----------
     key
+        The key, which must not be None.
     from_ts, to_ts : int, datetime or None
-        The ends of the range of times, inclusive, stored in ms since the epoch. An end that is None
-        has no limit.
+        The range of times, both ends inclusive; no limit if None. The query converts the times to
+        ms since the epoch.
     order : {"any", "ascending", "descending"}
         The order of the versions' times; ``"any"`` is descending.
     """

@@ -50,9 +50,10 @@ class QueryResult(Generic[R]):
     failure_message : str
         A description of the failure; empty if the query succeeded.
     execution_info : tuple of str
-        A text with the store, the isolation and the time taken, if the caller asked for it.
+        One text that names the store, the isolation and the time that the query took; empty unless
+        the caller requested it.
     cause : Exception or None
-        The exception that the store raised, if the reason is STORE_EXCEPTION.
+        The exception that the store raised if the reason is STORE_EXCEPTION, otherwise None.
     """
 
     position: Position
@@ -92,8 +93,9 @@ class ReadOnlyRecord(Generic[K, V]):
     key
         The key of the record; a :class:`~kstore_core.Windowed` for a window or session.
     value
+        The value of the record; for a session, its aggregate.
     timestamp : int
-        The timestamp in ms since the epoch; for a session, the session's end.
+        The timestamp in ms since the epoch; for a session, the end of the session.
     headers : Headers
         The headers, which are read-only.
     """

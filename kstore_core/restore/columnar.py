@@ -1,16 +1,19 @@
 """The restore of many log records, given as Arrow columns, into an open store.
 
-The store then has the same content as after a put of each record in order. The bytes of history
-rows may differ; see docs/spark.md. If the store is empty, its rows are built without a Python
-object for each record. Use ``state.restore`` to restore from a changelog instead.
+The store then has the same content as after a put of each record in order. In a versioned store the
+bytes of rows with older versions may differ; see docs/spark.md. If the store is empty, its rows are
+built without a Python object for each record. Use ``state.restore`` to restore from a changelog
+instead.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kstore_core.codec import arrow_to_log
+from kstore_core.codec import RecordColumns, arrow_to_log
 from kstore_core.errors import SpecError
 from kstore_core.layers.logged import LoggedVersions
 from kstore_core.restore.rows import Restored, RowRestorer
@@ -19,7 +22,9 @@ from kstore_core.restore.versions import VersionRestorer
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Restored", "restore"]
+    Columns: TypeAlias = tuple[pa.Array, pa.Array, pa.Array, pa.Array | None]
+
+__all__ = ["Restored", "can_restore_history", "restore", "restore_history"]
 
 _BUILD_BYTES = 64 * 1024 * 1024
 """The approximate memory in bytes of the versions in one batch."""
@@ -60,6 +65,56 @@ def restore(
     return restored
 
 
+def can_restore_history(store: Any) -> bool:
+    """Return True if the store is versioned and has no rows, as :func:`restore_history` needs."""
+    if store.spec.shape != "versioned" or isinstance(store.table, LoggedVersions):
+        return False
+    return VersionRestorer(store.spec, store.table, _BUILD_BYTES).is_empty
+
+
+def restore_history(
+    store: Any, batches: Iterable[Columns], count: int, max_bytes: int, scratch: Path
+) -> Restored:
+    """Restore batches of records into an empty versioned store. The caller must commit.
+
+    Parameters
+    ----------
+    store
+        A store for which :func:`can_restore_history` returns True.
+    batches : iterable of tuple
+        The arguments ``keys``, ``values``, ``timestamps`` and ``headers`` of :func:`restore` for
+        the records of each batch, in the order of the log.
+    count : int
+        The approximate number of all records.
+    max_bytes : int
+        The approximate memory in bytes of the records that are restored together. Records that
+        exceed it are divided by key into temporary files.
+    scratch : Path
+        The path of a folder for the temporary files.
+
+    Raises
+    ------
+    SpecError
+        A timestamp is negative. Rows of other records may have been written.
+    """
+    begun = time.perf_counter_ns()
+    has_headers = store.spec.format.headers
+
+    def logged() -> Iterator[RecordColumns]:
+        offset = 0
+        for keys, values, times, headers in batches:
+            headers = headers if has_headers else None
+            yield arrow_to_log(keys, values, times, headers, first_offset=offset)
+            offset += len(keys)
+
+    versions = VersionRestorer(store.spec, store.table, min(max_bytes, _BUILD_BYTES))
+    restored = versions.load(logged(), count, scratch)
+    measures = store.parts.context.measures
+    if measures is not None:
+        measures.restored_records(restored.records, time.perf_counter_ns() - begun)
+    return restored
+
+
 def _restore(
     store: Any,
     keys: pa.Array,
@@ -81,7 +136,7 @@ def _restore(
     )
     if store.spec.shape == "versioned":
         versions = VersionRestorer(store.spec, store.table, _BUILD_BYTES)
-        if versions.is_empty and not isinstance(store.table, LoggedVersions):
+        if can_restore_history(store):
             return versions.load_at_once(records)
         return versions.put(records)
     rows = RowRestorer(store.spec, store.table, store.parts.clock)

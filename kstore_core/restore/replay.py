@@ -85,7 +85,7 @@ def first_offset(stored: int | None, log: Changelog, store: str) -> int:
     Parameters
     ----------
     stored : int or None
-        The last offset that the store contains; None or -4 if it is not known.
+        The last offset of the log that the store contains; None or -4 if this offset is not known.
     log : Changelog
     store : str
         The store's name, for error messages.
@@ -93,8 +93,8 @@ def first_offset(stored: int | None, log: Changelog, store: str) -> int:
     Raises
     ------
     InconsistentStateError
-        The log begins after the record that must be read next, or ends before `stored`. The log was
-        not changed.
+        The log begins after the next record that the store needs, or ends before `stored`. The log
+        was not changed.
     CorruptionError
         The log's first file is missing.
     """
@@ -102,8 +102,8 @@ def first_offset(stored: int | None, log: Changelog, store: str) -> int:
     if stored is None or stored == UNKNOWN_OFFSET:
         if rest is not None and rest.kind == "zeros":
             _log.warning(
-                "the changelog %s-%s ends at offset %d and then has %s. It may have lost records "
-                "there",
+                "the changelog %s-%s ends at offset %d, followed by %s. The changelog may have "
+                "lost its last records",
                 *(log.topic, log.partition, log.high_watermark, rest),
             )
         return log.start_offset
@@ -139,7 +139,7 @@ def restore_log(
     scratch: Path,
     listener: RestoreListener | None = None,
 ) -> tuple[Restored, int | None]:
-    """Restore the records of a changelog that a table lacks, up to the last finished commit.
+    """Restore the records that a table lacks from a changelog, up to the last finished commit.
 
     Parameters
     ----------
@@ -149,12 +149,12 @@ def restore_log(
     clock : StreamClock or None
         The store's stream time; None for a key-value store.
     stored : int or None
-        The last offset that the table contains; None or -4 if it is not known.
+        The last offset of the log that the table contains; None or -4 if this offset is not known.
     log : Changelog
     commit : callable
         A function that commits the staged rows, called as ``commit(offset, position, mark)``.
         ``offset`` is the last offset that the rows then contain, ``position`` is the position from
-        the headers of the records, and ``mark`` is the log's commit mark or None.
+        the headers of the records, and ``mark`` is the log's commit marker or None.
     scratch : Path
         The path of a temporary folder for records that do not fit into memory.
     listener : callable, optional

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from kstore_core.changelog.rows import from_log
+from kstore_core.changelog.rows import from_log, packed_from_log
 from kstore_core.clock import StreamClock, segment_id
 from kstore_core.codec import RecordColumns, latest_records
 from kstore_core.errors import FormatError, SpecError
@@ -16,6 +16,9 @@ from kstore_core.keys import KeySchema, rows_of
 from kstore_core.offsets.entries import Partition
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import NamespaceTable, Table, Write
+
+if TYPE_CHECKING:
+    from kstore_core.engine.packed import PackedBytes
 
 __all__ = ["CHUNK_ROWS", "Restored", "RowRestorer", "is_empty"]
 
@@ -104,7 +107,7 @@ class RowRestorer:
         """
         keys, rows, late = self._rows_of(records)
         if type(self._table) is NamespaceTable:  # This path needs no Python object for each row.
-            self._table.rows.put_many(dict(zip(keys, rows, strict=True)))
+            self._table.rows.put_columns(keys, rows)
         else:
             self._table.write(map(Write, keys, rows))
         return Restored(len(records), late, len(keys))
@@ -119,6 +122,8 @@ class RowRestorer:
         FormatError, SpecError
             The records are not valid; see `put`.
         """
+        if self._clock is None:
+            return self._load_packed(records)
         keys, rows, late = self._rows_of(records)
         values = cast("list[bytes]", rows)
         if None in rows:
@@ -134,6 +139,23 @@ class RowRestorer:
             )
             self.is_empty = False
         return Restored(len(records), late, len(rows))
+
+    def _load_packed(self, records: RecordColumns) -> Restored:
+        """Load the rows of a key-value store, without a Python object for each row."""
+        gone: list[bytes] = []
+
+        def chunks() -> Iterator[tuple[PackedBytes, PackedBytes]]:
+            for keys, rows, deleted in packed_from_log(self._format, latest, CHUNK_ROWS):
+                gone.extend(deleted)
+                if keys:
+                    yield keys, rows
+
+        latest = latest_records(records)
+        loaded = self._table.load(chunks())
+        if not self.is_empty:
+            self._table.write(Write(key, None) for key in gone)
+        self.is_empty = self.is_empty and not loaded
+        return Restored(len(records), 0, len(latest))
 
     def _rows_of(self, records: RecordColumns) -> tuple[list[bytes], list[bytes | None], int]:
         """Return the keys and values of rows in the table's order, and the number of late rows.

@@ -28,7 +28,7 @@ def weight(records: RecordColumns) -> int:
 def in_chunks(
     batches: Iterable[RecordColumns], max_bytes: int
 ) -> Iterator[tuple[RecordColumns, int]]:
-    """Join batches of records into larger batches, and yield each with the log's next offset."""
+    """Join batches of records into larger batches, and yield each with the offset after it."""
     pending = RecordColumns()
     next_offset = 0
     for batch in batches:

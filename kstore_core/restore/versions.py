@@ -1,7 +1,7 @@
 """The restore of a versioned store from the records of a log.
 
-If the store is empty, all versions of a key are collected, and the key's rows are built at once. If
-the store has rows, the versions are put one by one. Both ways give the same result.
+If the store is empty, all versions of a key are collected, and then the rows of the key are built.
+If the store has rows, the versions are put one after another. The result is the same in both cases.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class VersionRestorer:
 
     @property
     def is_empty(self) -> bool:
-        """True if the store has no rows and pyarrow is installed. `load` needs both."""
+        """True if the store has no rows and pyarrow is installed, as `load` requires."""
         return is_empty(self._table.rows) and find_spec("pyarrow") is not None
 
     def put(self, records: RecordColumns) -> Restored:
@@ -124,7 +124,7 @@ class VersionRestorer:
         return Restored(len(records), len(records) - len(kept), rows)
 
     def _load(self, records: RecordColumns) -> int:
-        """Write the rows of some keys from all versions of these keys; return the row count."""
+        """Write the rows of some keys from all their versions. Return the number of rows."""
         clock, interval = self._table.clock, self._table.segment_interval_ms
         versions = latest_records(records, by_timestamp=True)
         keys, values, times = log_to_arrow(versions, self._layout)

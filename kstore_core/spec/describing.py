@@ -1,4 +1,4 @@
-"""The description of a store as JSON types, which a state directory stores."""
+"""The description of a store in JSON types, for storage in a state directory."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ FLAGS = ("retain_duplicates", "time_ordered", "indexed")
 
 
 def described(spec: Any, key: str, value: str) -> dict[str, Any]:
-    """Return the JSON types that describe a spec.
+    """Return the description of a spec as a dict that can be written as JSON.
 
     Parameters
     ----------
     spec : StoreSpec or StoredSpec
+        The spec.
     key, value : str
-        The names of the serdes.
+        The names of the key serde and of the value serde.
     """
     fields: dict[str, Any] = {
         "version": SPEC_VERSION if spec.time_ordered else 1,
@@ -46,5 +47,5 @@ def described(spec: Any, key: str, value: str) -> dict[str, Any]:
 
 
 def family(spec: Any) -> str:
-    """Return the shape, prefixed by ``"time_ordered_"`` if the store is time-ordered."""
+    """Return the shape of a store, with the prefix ``"time_ordered_"`` if it is time-ordered."""
     return f"time_ordered_{spec.shape}" if spec.time_ordered else spec.shape

@@ -1,4 +1,4 @@
-"""The check of the names of stores."""
+"""Functions that check the names of stores."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ def check_name(name: str) -> None:
     """Raise SpecError if Kafka or kstore does not allow a name for a store."""
     if not is_name(name):
         raise SpecError(
-            f"{name!r} is not a valid store name: use 1 to 249 of the characters A-Z a-z 0-9 . _ "
-            f"-, "
-            "and neither . nor .."
+            f"{name!r} is not a valid store name. A store name must have 1 to 249 of the "
+            "characters A-Z a-z 0-9 . _ - and must not be . or .."
         )
     if name == ".kstore.lock":
         raise SpecError(
-            f"{name!r} is not a valid store name: kstore uses this file to lock the state directory"
+            f"{name!r} is not a valid store name, because kstore locks a state directory with a "
+            "file of this name. Use another name"
         )
     if ".checkpoint".startswith(name):
         raise SpecError(
-            f"{name!r} is not a valid store name: Kafka Streams uses it for a file of its own"
+            f"{name!r} is not a valid store name, because the name of Kafka Streams' file "
+            f".checkpoint begins with {name!r}. Use another name"
         )

@@ -1,4 +1,4 @@
-"""The spec with which a program describes a store."""
+"""The class `StoreSpec`, with which a program describes a store."""
 
 from __future__ import annotations
 
@@ -35,24 +35,28 @@ class StoreSpec:
         The name of the store. It must have 1 to 249 characters of ``A-Za-z0-9._-``, and must not be
         ``.`` or ``..``.
     shape : {"key_value", "versioned", "window", "session"}
+        The shape of the store.
     format : ValueFormat
+        The format of the stored values.
     key, value : Serde
+        The serde of the keys and the serde of the values.
     history_retention_ms : int or None
-        For versioned stores, the time in ms for which the store keeps old versions and accepts late
-        records; else None.
+        For versioned stores, the retention in ms of stream time. The store retains old versions and
+        accepts late records for this time. None for other stores.
     segment_interval_ms : int or None
-        For all but key-value stores, the width of a segment in ms, at least 1; else None.
+        The width of a segment in ms, at least 1. None for key-value stores, which have no segments.
     retention_ms : int or None
-        For window and session stores, the stream time in ms for which a window can be read after
-        its start, or a session after its end; else None.
+        For window and session stores, the retention in ms of stream time. A window can be read for
+        this time after its start, and a session after its end. None for other stores.
     window_size_ms : int or None
-        For window stores, the size of a window in ms; else None. Rows do not contain it.
+        For window stores, the size of a window in ms. Rows do not contain the size. None for other
+        stores.
     retain_duplicates : bool
         True for a window store in which a key and a window may have several values.
     time_ordered : bool
         True for a window or session store whose rows are sorted by time and then by key.
     indexed : bool
-        True for a time-ordered store with an index by which lookups find the rows of a key.
+        True for a time-ordered store with an index, which lookups of one key use.
     cache : int, "shared" or None
         The setting of :meth:`with_cache`. It is not stored with the data.
     metrics : int or None
@@ -91,9 +95,9 @@ class StoreSpec:
         _check_order(self)
         if self.family not in self.format.shapes:
             raise SpecError(
-                f"the store {self.name!r} has the shape {self.family!r}, which cannot have the "
-                f"format "
-                f"{self.format.name!r}; use a factory of kstore_core.stores"
+                f"the store {self.name!r} has the shape {self.family!r}, and a store of this shape "
+                f"cannot have the format {self.format.name!r}. Make the spec with a function of "
+                "kstore_core.stores"
             )
         _check_times(self)
         _check_serdes(self)
@@ -105,22 +109,22 @@ class StoreSpec:
         return spec_html(self)
 
     def with_cache(self, max_bytes: int | None = None) -> StoreSpec:
-        """Return a copy of the spec with a cache, which has rows in memory until they are flushed.
+        """Return a copy of the spec with a cache, which keeps written rows in memory until a flush.
 
-        For a window store that retains duplicates, this warns and returns the spec without a cache,
-        as Kafka Streams does.
+        A window store that retains duplicates cannot have a cache, as in Kafka Streams. For such a
+        store, the method issues a warning and returns the spec unchanged.
 
         Parameters
         ----------
         max_bytes : int, optional
-            The limit of this store's own cache in bytes. A cache of 0 bytes caches nothing. By
-            default, all stores of a state directory share the limit ``cache_max_bytes`` of
-            :func:`kstore_core.open_state`.
+            The limit of this store's cache in bytes. A cache of 0 bytes caches nothing. If omitted,
+            the store shares the limit ``cache_max_bytes`` of :func:`kstore_core.open_state` with
+            the other stores of the state directory.
         """
         if self.retain_duplicates:
             warnings.warn(
-                f"the window store {self.name!r} retains duplicates, which are never written "
-                "twice, so it is not cached",
+                f"the window store {self.name!r} gets no cache, because it retains duplicates. "
+                "Each put writes a new row, so a cache cannot combine writes",
                 stacklevel=2,
             )
             return self
@@ -134,51 +138,54 @@ class StoreSpec:
         Parameters
         ----------
         sample_every : int
-            The metrics measure the time of one in this many lookups and puts. They count all.
+            ``n`` to measure the time of one in ``n`` lookups and puts. Every lookup and every put
+            is counted.
         """
         return replace(self, metrics=sample_every)
 
     def with_changelog(self, topic_config: Mapping[str, str]) -> StoreSpec:
-        """Return the same store with settings for its changelog's topic; see docs/restore.md.
+        """Return a copy of the spec with settings for the topic of the changelog.
 
-        The ``changelog`` of :func:`kstore_core.open_state` decides whether there is one.
+        The settings have an effect only if :func:`kstore_core.open_state` gets the argument
+        ``changelog``; see docs/restore.md.
 
         Parameters
         ----------
         topic_config : mapping of str to str
-            The settings, by Kafka's names. They override the defaults of the store's shape.
+            The settings by their names in Kafka. They override the defaults for the shape of the
+            store.
         """
         if not isinstance(topic_config, Mapping):
-            raise TypeError(f"the settings of a topic must be a mapping, not {topic_config!r}")
+            raise TypeError(f"topic_config must be a mapping, not {topic_config!r}")
         return replace(self, changelog=tuple(sorted(topic_config.items())))
 
     @property
     def family(self) -> str:
-        """The shape, prefixed by ``"time_ordered_"`` if the store is time-ordered.
+        """The shape, with the prefix ``"time_ordered_"`` if the store is time-ordered.
 
         :func:`kstore_core.formats.of_shape` returns the formats that a family can have.
         """
         return family(self)
 
     def describe(self) -> dict[str, Any]:
-        """Return the JSON types that a state directory stores for this spec."""
+        """Return the description of this spec as a dict that can be written as JSON."""
         return described(self, self.key.name, self.value.name)
 
 
 def _check_order(spec: StoreSpec) -> None:
-    """Raise SpecError if this shape cannot be time-ordered, or this store cannot have an index."""
+    """Raise SpecError if ``time_ordered`` or ``indexed`` is not allowed for this store."""
     for name in ("time_ordered", "indexed"):
         if type(getattr(spec, name)) is not bool:
             raise SpecError(f"{name} must be True or False, not {getattr(spec, name)!r}")
     if spec.time_ordered and spec.shape not in ("window", "session"):
         raise SpecError(
-            f"time_ordered is True for the {spec.shape} store {spec.name!r}; only window and "
-            "session stores can be time-ordered"
+            f"time_ordered is True for the {spec.shape} store {spec.name!r}, but only window and "
+            "session stores can be time-ordered. Leave out time_ordered"
         )
     if spec.indexed and not spec.time_ordered:
         raise SpecError(
-            f"indexed is True for the store {spec.name!r}, which is not time-ordered; only "
-            "time-ordered stores have an index. Leave it out, or pass time_ordered=True"
+            f"indexed is True for the store {spec.name!r}, which is not time-ordered, but only "
+            "time-ordered stores have an index. Leave out indexed, or pass time_ordered=True"
         )
 
 
@@ -190,27 +197,29 @@ def _check_times(spec: StoreSpec) -> None:
             _check_millis(name, getattr(spec, name), least=_LEAST.get(name, 0))
         elif getattr(spec, name) is not None:
             raise SpecError(
-                f"the store {spec.name!r} is a {spec.shape} store, which takes no {name}"
+                f"{name} was passed for the store {spec.name!r}, but a {spec.shape} store has no "
+                f"{name}. Leave out {name}"
             )
     if type(spec.retain_duplicates) is not bool or (
         spec.retain_duplicates and spec.shape != "window"
     ):
         raise SpecError(
-            f"retain_duplicates must be True or False, and only a window store may have True; the "
-            f"{spec.shape} store {spec.name!r} has {spec.retain_duplicates!r}"
+            f"retain_duplicates is {spec.retain_duplicates!r} for the {spec.shape} store "
+            f"{spec.name!r}. It must be True or False, and only a window store may have True"
         )
     if spec.shape == "window" and spec.window_size_ms > spec.retention_ms:  # type: ignore[operator]
         raise SpecError(
             f"the store {spec.name!r} has retention_ms={spec.retention_ms}, which is less than "
-            f"window_size_ms={spec.window_size_ms}; a window would expire before it ends"
+            f"window_size_ms={spec.window_size_ms}, so a window would expire before its end. Pass "
+            "a longer retention"
         )
 
 
 def _check_millis(name: str, millis: int | None, *, least: int) -> None:
     if type(millis) is not int:
-        raise SpecError(f"{name} must be milliseconds as an int, not {type(millis).__name__}")
+        raise SpecError(f"{name} must be an int (milliseconds), not {type(millis).__name__}")
     if not least <= millis < 2**63:
-        raise SpecError(f"{name} is {millis}; it must be at least {least} and fit 64 bits")
+        raise SpecError(f"{name} is {millis}, but must be at least {least} and less than 2**63")
 
 
 def _check_serdes(spec: StoreSpec) -> None:
@@ -220,13 +229,14 @@ def _check_serdes(spec: StoreSpec) -> None:
             getattr(serde, "deserialize", None)
         ):
             raise SpecError(
-                f"the {role} serde of store {spec.name!r} must have the methods serialize and "
-                f"deserialize, but {serde!r} does not; see kstore_core.serdes"
+                f"the {role} serde of the store {spec.name!r} must have the methods serialize and "
+                f"deserialize, but {serde!r} lacks at least one of these methods. See "
+                "kstore_core.serdes"
             )
         if not isinstance(getattr(serde, "name", None), str):
             raise SpecError(
-                f"the {role} serde of store {spec.name!r} is {serde!r}; its name must be a str, "
-                "because the name is stored with the store"
+                f"the {role} serde of the store {spec.name!r} must have an attribute `name` of "
+                f"the type str, which is stored with the store, but {serde!r} does not have it"
             )
 
 
@@ -235,19 +245,21 @@ def _check_layers(spec: StoreSpec) -> None:
     cache, sampled = spec.cache, spec.metrics
     if not (cache is None or cache == "shared" or (type(cache) is int and 0 <= cache < 2**63)):
         raise SpecError(
-            f"the cache of the store {spec.name!r} is {cache!r}; it must be a number of bytes, 0 "
-            f"or more"
+            f"the cache size of the store {spec.name!r} must be a number of bytes (an int, 0 or "
+            f"more), not {cache!r}"
         )
     if cache is not None and spec.retain_duplicates:
-        raise SpecError(f"the window store {spec.name!r} retains duplicates and cannot be cached")
+        raise SpecError(
+            f"the window store {spec.name!r} retains duplicates, so it cannot have a cache. Leave "
+            "out cache"
+        )
     if not (sampled is None or (type(sampled) is int and 1 <= sampled < 2**31)):
         raise SpecError(
-            f"the metrics of the store {spec.name!r} time one call in {sampled!r}; it must be an "
-            "int, 1 or more"
+            f"sample_every of the store {spec.name!r} must be an int, 1 or more, not {sampled!r}"
         )
     for name, setting in spec.changelog:
         if not (isinstance(name, str) and isinstance(setting, str)):
             raise SpecError(
-                f"the changelog of the store {spec.name!r} has the setting {name!r}={setting!r}; "
-                "names and settings must be str"
+                f"the changelog of the store {spec.name!r} has the setting {name!r}={setting!r}, "
+                "but the name and the value of a setting must be str"
             )

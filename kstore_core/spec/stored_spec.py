@@ -1,4 +1,4 @@
-"""The spec that a state directory stores, and the check of a program's spec against it."""
+"""The stored spec of a store, and the check of a program's spec against it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FIXED = {
 
 @dataclass(frozen=True, slots=True)
 class StoredSpec:
-    """A spec as a state directory stores it. It has the names of the serdes, not the serdes."""
+    """A spec from a state directory. It has the names of the serdes instead of the serdes."""
 
     name: str
     shape: str
@@ -43,7 +43,7 @@ class StoredSpec:
 
     @classmethod
     def parse(cls, data: bytes) -> StoredSpec:
-        """Parse the JSON that a store has under ``kstore.spec``.
+        """Parse the JSON of the entry ``kstore.spec`` of a store.
 
         Raises
         ------
@@ -57,8 +57,9 @@ class StoredSpec:
             version = stored["version"]
             if version > SPEC_VERSION:
                 raise FormatDowngradeError(
-                    f"the stored spec has version {version}, and this kstore reads versions up to "
-                    f"{SPEC_VERSION}; open the store with the kstore that wrote it, or a newer one"
+                    f"the stored spec has version {version}, but this version of kstore reads "
+                    f"only specs up to version {SPEC_VERSION}. Open the store with the version "
+                    "of kstore that wrote it, or with a newer version"
                 )
             return cls(
                 name=_typed(stored, "name", str),
@@ -80,11 +81,11 @@ class StoredSpec:
 
     @property
     def family(self) -> str:
-        """The shape, prefixed by ``"time_ordered_"`` if the store is time-ordered."""
+        """The shape, with the prefix ``"time_ordered_"`` if the store is time-ordered."""
         return family(self)
 
     def describe(self) -> dict[str, Any]:
-        """Return the JSON types that a state directory stores for this spec."""
+        """Return the description of this spec as a dict that can be written as JSON."""
         return described(self, self.key, self.value)
 
     def spec(self) -> StoreSpec:
@@ -93,7 +94,7 @@ class StoredSpec:
         Raises
         ------
         SpecError
-            A stored name is not that of a built-in serde.
+            No built-in serde has one of the stored names.
         """
         return StoreSpec(
             self.name,
@@ -111,7 +112,7 @@ class StoredSpec:
         )
 
     def of_bytes(self) -> StoreSpec:
-        """Return a StoreSpec whose serdes have the stored names, but convert bytes to bytes."""
+        """Return a StoreSpec with serdes that have the stored names and leave bytes unchanged."""
         known = replace(self, key="bytes", value="bytes").spec()
         key, value = (
             serdes.BuiltInSerde(name, "binary", bytes, bytes) for name in (self.key, self.value)
@@ -119,18 +120,19 @@ class StoredSpec:
         return replace(known, key=key, value=value)
 
     def describes(self, spec: StoreSpec) -> bool:
-        """Return True if ``spec`` would be stored with the same content as this spec."""
+        """Return True if the stored form of ``spec`` equals this spec."""
         return self.describe() == spec.describe()
 
     def check(self, spec: StoreSpec, where: str) -> None:
         """Raise an error if a store with this stored spec cannot be opened as ``spec``.
 
-        The retention and the serdes may differ. The format may differ if the stored format can be
-        upgraded to it.
+        The retention and the serdes may differ. The format may differ if the store can be upgraded
+        from the stored format to the format of ``spec``.
 
         Parameters
         ----------
         spec : StoreSpec
+            The spec of the program.
         where : str
             The store and its path, for error messages.
 
@@ -152,8 +154,8 @@ class StoredSpec:
             kept, asked = getattr(self, name), getattr(spec, name)
             if kept != asked:
                 raise SpecError(
-                    f"{where} has {name}={kept}, but was opened with {asked}. This cannot change, "
-                    f"because {why}. Pass {name}={kept}"
+                    f"{where} has {name}={kept}, but was opened with {name}={asked}. The stored "
+                    f"value cannot change, because {why}. Pass {name}={kept}"
                 )
         if self.format == spec.format or self.format.name in spec.format.upgrades_from:
             return
@@ -165,8 +167,8 @@ class StoredSpec:
             )
         raise FormatDowngradeError(
             f"{where} has the format {self.format.name!r}, but was opened as the older format "
-            f"{spec.format.name!r}, and an open cannot downgrade a store. Open it as "
-            f"{self.format.name!r}, or convert it: kstore migrate PATH STORE --to "
+            f"{spec.format.name!r}, and open() cannot downgrade a store. Open it as "
+            f"{self.format.name!r}, or convert it with: kstore migrate PATH STORE --to "
             f"{spec.format.name}"
         )
 

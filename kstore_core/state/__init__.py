@@ -1,4 +1,4 @@
-"""The state directory: one task's stores, their current record, and their commits."""
+"""The state directory, which contains the stores of one task and commits them together."""
 
 from kstore_core.state.directory import StateDirectory
 from kstore_core.state.opening import (

@@ -1,4 +1,4 @@
-"""The changelogs of a state directory's stores: each store's log, opened and closed."""
+"""The changelogs that a state directory opens and closes for its stores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["StateLogs"]
 
 
 class StateLogs:
-    """The ``changelog`` argument of a state directory, and the logs opened from it.
+    """The changelogs of a state directory, which its argument ``changelog`` defines.
 
     Parameters
     ----------
@@ -27,14 +27,15 @@ class StateLogs:
     Attributes
     ----------
     opened : list of Changelog
-        The logs to close with the state directory. The owner of a given log closes it.
+        The logs that must be closed with the state directory. A log that the user passed as
+        ``given`` is not in this list, because the user must close it.
 
     Raises
     ------
     TypeError
         ``given`` has another type.
     SpecError
-        It is a log of a negative partition.
+        ``given`` is a log whose partition is negative.
     """
 
     def __init__(
@@ -45,8 +46,8 @@ class StateLogs:
         self._many: Changelogs | None = None
         if isinstance(given, str) and given.startswith("kafka:"):
             raise TypeError(
-                f"{given!r} is not a directory; to log to Kafka, pass a KafkaChangelogs of "
-                "kstore_core.changelog"
+                f"changelog={given!r} does not name a directory. To write the changelogs to Kafka, "
+                "pass a kstore_core.changelog.KafkaChangelogs"
             )
         if isinstance(given, (str, os.PathLike)):
             self._many = ChangelogDirectory(given)
@@ -57,23 +58,24 @@ class StateLogs:
             self._one = cast("Changelog", given)
         elif given is not None:
             raise TypeError(
-                f"changelog must be a directory, a Changelogs or a Changelog, not {given!r}"
+                "changelog must be the path of a directory, a Changelogs object or a Changelog "
+                f"object, not {given!r}"
             )
 
     def open(
         self, spec: StoreSpec, task: Path, durability: Durability, others: Iterable[str]
     ) -> Changelog | None:
-        """Open the changelog of a store; None without one.
+        """Open the changelog of a store, or return None if the directory has no changelogs.
 
         Parameters
         ----------
         others : iterable of str
-            The stores that are open already.
+            The names of the stores that are already open.
 
         Raises
         ------
         SpecError
-            There is one changelog, and it belongs to another store.
+            The user passed a single changelog, and another store already uses it.
         """
         if self._many is not None:
             log = self._many.changelog_of(spec, task, durability)
@@ -82,15 +84,14 @@ class StateLogs:
         if self._one is not None and (other := next(iter(others), None)) is not None:
             raise SpecError(
                 f"the changelog {self._one.topic}-{self._one.partition} already belongs to the "
-                f"store "
-                f"{other!r}, so the store {spec.name!r} cannot use it; open the state directory "
-                f"with "
-                "a directory of changelogs, which has one changelog for each store"
+                f"store {other!r}, so the store {spec.name!r} cannot use it. To open both stores, "
+                "open the state directory with the path of a directory as changelog=. kstore then "
+                "makes one changelog for each store"
             )
         return self._one
 
     def close(self, log: Changelog | None) -> None:
-        """Close a log whose store could not be opened."""
+        """Close the log of a store that could not be opened."""
         if log in self.opened:
             self.opened.remove(log)
             log.close()

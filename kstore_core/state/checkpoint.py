@@ -1,4 +1,4 @@
-"""A consistent copy of a state directory that any process may write; see docs/migrate.md."""
+"""The function :func:`checkpoint`, which copies a state directory; see docs/migrate.md."""
 
 from __future__ import annotations
 
@@ -19,31 +19,23 @@ def checkpoint(
     engine: str | Engine | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Copy a state directory, which another process may write.
+    """Make a consistent copy of a state directory, to which another process may write.
 
-    In the writing process ``state.checkpoint(dest)`` does the same, with links instead of copies if
-    the engine supports links.
+    The process that writes to the directory can call ``state.checkpoint(dest)`` instead. That
+    method links files instead of copying them if the engine supports links.
 
     Parameters
     ----------
     path : path-like
         The state directory.
-    dest : path-like
-        A new state directory, which appears once it is complete.
+    dest
+        As in :meth:`kstore_core.state.StateDirectory.checkpoint`, which also describes the result
+        and most errors.
     engine, options
         The arguments of :func:`kstore_core.open_state`.
 
-    Returns
-    -------
-    list of str
-        The names of the stores.
-
     Raises
     ------
-    FileExistsError
-        ``dest`` exists.
-    SpecError, UnsupportedError, EngineError
-        See :meth:`kstore_core.state.StateDirectory.checkpoint`.
     StateError
         There is no state directory at ``path``.
     """

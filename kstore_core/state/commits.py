@@ -1,4 +1,4 @@
-"""The commits of one open store, which write staged rows and metadata."""
+"""The code that writes the staged rows and the metadata of one open store."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _Value = TypeVar("_Value")
 
 
 class StoreCommits:
-    """The writer of a store's staged rows, at commits, at spills, and for restored batches.
+    """The writer of a store's staged rows. Commits, spills and restores use it.
 
     Attributes
     ----------
     journal : Journal or None
-        The changes for the store's changelog; None if the store has no changelog.
+        The changes to send to the store's changelog; None if the store has no changelog.
     restored_from : set of Partition
-        The changelogs that the store was restored from.
+        The changelogs from which the store was restored.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class StoreCommits:
         return None if self._clock is None else self._clock.observed
 
     def advance(self, stream_time: int) -> None:
-        """Advance the store's stream time. For a key-value store this does nothing."""
+        """Advance the store's stream time. Do nothing if the store is a key-value store."""
         if self._clock is not None:
             with self._clock.turn:
                 self._clock.advance(stream_time)
@@ -87,7 +87,7 @@ class StoreCommits:
         position: Mapping[str, Mapping[int, int]],
         commit: Commit | None,
     ) -> None:
-        """Commit a restored batch with its offset in the changelog ``where``."""
+        """Commit a restored batch and its last ``offset`` in the changelog ``where``."""
         context = self._context
         with uninterrupted():
             offsets: dict[Partition, int | None] = {}
@@ -104,9 +104,9 @@ class StoreCommits:
             self.commit({**offsets, where: offset}, notes or None)
 
     def spill(self) -> None:
-        """Write staged rows before their commit, with their spec and stream time.
+        """Write the staged rows before their commit, and also the store's spec and stream time.
 
-        Changes for the changelog are sent first, so that the log is never behind the store.
+        The changes are first sent to the changelog, so that the changelog never lacks stored rows.
         """
         if self._context.cache is not None:
             self._context.cache.flush()
@@ -122,13 +122,14 @@ class StoreCommits:
         position: dict[str, dict[int, int]],
         notes: Mapping[str, bytes | None] | None,
     ) -> Commit:
-        """Return the changelog's mark of a commit of these offsets and notes."""
+        """Return the commit marker that a commit of these offsets and notes writes to the
+        changelog."""
         all_notes = dict(self._context.record.notes)
         _change(all_notes, notes or {})
         return Commit(self.inputs(offsets), position, self._stream_time, all_notes)
 
     def inputs(self, changed: Mapping[Partition, int | None] | None = None) -> dict[Partition, int]:
-        """Return the offsets after these changes, without those of the store's own changelogs."""
+        """Return the changed offsets of the input partitions, without the store's changelogs."""
         known = self._context.record.known_offsets
         if changed is not None:
             _apply(known, changed)
@@ -172,7 +173,7 @@ class StoreCommits:
         offsets: Mapping[Partition, int | None] | None,
         commit: Commit | None,
     ) -> Mapping[Partition, int | None] | None:
-        """Send all changes to the changelog, and return the offsets with the changelog's offset."""
+        """Send all changes to the changelog, and add its last offset to ``offsets``."""
         next_offset = journal.send(commit)
         where = (journal.log.topic, journal.log.partition)
         known = self._context.record.offsets
@@ -190,7 +191,7 @@ def _apply(known: dict[Partition, int], offsets: Mapping[Partition, int | None])
 
 
 def _change(known: dict[_Key, _Value], changes: Mapping[_Key, _Value | None]) -> None:
-    """Set the values of keys. A value of None removes the key."""
+    """Set each changed key of a dict, or remove the key if its new value is None."""
     for key, value in changes.items():
         if value is None:
             known.pop(key, None)

@@ -1,4 +1,4 @@
-"""Access to the names and the metadata of a state directory's stores, open or on disk."""
+"""The reads of the names and the metadata of the stores in a state directory."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ __all__ = ["StateContents", "read_store", "store_names"]
 
 
 def store_names(engine: Engine, root: Path, opened: Iterable[str]) -> list[str]:
-    """Return the names of the stores on disk and of the open stores, sorted.
+    """Return the sorted names of the open stores and of the stores on disk.
 
-    A store that a migration is replacing counts as on disk.
+    The result includes the stores that a migration is replacing now.
     """
     found = {*engine.stores(root), *engine.parents(root)}
     return sorted({*opened, *moving(root), *filter(is_name, found)})
 
 
 def read_store(engine: Engine, root: Path, name: str, opened: Iterable[str]) -> StoreRecord:
-    """Return the stored record of a store on disk.
+    """Return the metadata of a store on disk.
 
     Raises
     ------
     SpecError
-        The name is not valid for a store.
+        ``name`` is not a valid name of a store.
     StateError
         The directory has no store of this name.
     InconsistentStateError
@@ -60,30 +60,31 @@ class StateContents(Handle):
     path: Path
     engine: Engine
     _stores: dict[str, OpenStore]
-    _instead = "its path, and the specs of its stores"
+    _instead = "the path of the state directory and the specs of the stores"
 
     def _check(self) -> None:
         if not self._open:
             raise StoreClosedError(f"the state directory {self.path} has been closed")
         if os.getpid() != self._pid:
             raise ForkedHandleError(
-                f"{self.path} was opened by process {self._pid} and is used in {os.getpid()}, a "
-                "fork of it; open the state directory in the process that uses it"
+                f"the state directory {self.path} was opened in process {self._pid}, but is used "
+                f"in process {os.getpid()}, a forked child. Open the state directory in the "
+                "process that uses it"
             )
 
     @property
     def opened(self) -> list[str]:
-        """The names of the open stores, sorted. A commit writes the rows of these stores."""
+        """The sorted names of the open stores. A commit writes the rows of these stores."""
         self._check()
         return sorted(self._stores)
 
     def stores(self) -> list[str]:
-        """Return the names of the stores on disk and of the open stores, sorted."""
+        """Return the sorted names of the open stores and of the stores on disk."""
         self._check()
         return store_names(self.engine, self.path, self._stores)
 
     def stored_spec(self, name: str) -> StoredSpec | None:
-        """Return the stored spec of a store; None if Kafka Streams wrote it or it is new.
+        """Return the stored spec of a store. Return None if Kafka Streams wrote it or it is new.
 
         Raises
         ------
@@ -93,12 +94,12 @@ class StateContents(Handle):
         return self._record_of(name).spec
 
     def offsets(self, name: str | None = None) -> dict[Partition, int]:
-        """Return the last committed offset of each partition whose records the stores contain.
+        """Return the last committed offset of each partition.
 
-        If a name is given, the result has the offsets of that store. Otherwise it has the least
-        offset of each partition over all stores. A partition is then left out if a store has no
-        offset of it, except that a store's changelog counts for this store only. The result is
-        empty if a store has no offsets.
+        If ``name`` is given, the result contains the offsets of this store. Otherwise the result
+        contains the smallest offset that any store has committed for each partition, and it omits a
+        partition for which a store has no offset. The partition of a store's changelog needs an
+        offset in this store only. The result is empty if any store has no offsets at all.
         """
         self._check()
         if name is not None:
@@ -106,7 +107,7 @@ class StateContents(Handle):
         return common_offsets({store: self._record_of(store) for store in self.stores()})
 
     def notes(self, name: str) -> dict[str, bytes]:
-        """Return the notes of a store's last commits.
+        """Return the notes that commits have stored in a store.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The input record of writes, made from the arguments of ``state.record``."""
+"""The conversion of the arguments of ``state.record`` to the context of an input record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["context_of"]
 def context_of(
     topic: str | None, partition: int, offset: int, timestamp: Time | None, headers: Any
 ) -> RecordContext:
-    """Return the checked context of a record; raises as ``state.record`` does."""
+    """Check the arguments of ``state.record``, and return the context of the record."""
     if topic is not None:
         check_partition(topic, partition)
     else:

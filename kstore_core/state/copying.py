@@ -1,9 +1,9 @@
 """Consistent copies of state directories.
 
-The engine copies each database as of one point in time. A commit to several databases writes one
-database after the other, so a copy waits until no commit is running. Commits of this process are
-excluded by a lock in memory. Commits of another process are visible in the lock file
-(`DirectoryLock.change`).
+The engine copies each database as of one point in time. But a commit to several databases writes to
+one database after another, so all databases must be copied while no commit is running. A lock in
+memory prevents commits of this process during the copy. The lock file shows whether another process
+commits (`DirectoryLock.change`); the copy is then made again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MARK = ".kstore-checkpoint~"
 Result = TypeVar("Result")
 
 Place = Callable[[Path], Path]
-"""The path of a database's copy, by the path of the database."""
+"""A function that takes the path of a database and returns the path of its copy."""
 
 
 def write_checkpoint(
@@ -91,24 +91,25 @@ def write_checkpoint(
 def _check(engine: Engine, root: Path, dest: Path) -> None:
     if not engine.capabilities.persistent:
         raise UnsupportedError(
-            f"the engine {engine.name!r} keeps its rows in memory, so there are no files to copy; "
-            "open the state directory with another engine, such as rocksdb or lmdb, or with a "
-            "changelog, from which you can restore it"
+            f"the engine {engine.name!r} stores its rows in memory, so a checkpoint has no files "
+            "to copy. Use another engine, such as rocksdb or lmdb, or open the state directory "
+            "with a changelog, from which its stores can be restored"
         )
     if not engine.capabilities.checkpoint:
         raise UnsupportedError(
-            f"the engine {engine.name!r} cannot copy a database that is open "
-            "(capabilities.checkpoint); close the state directory and copy its files"
+            f"the engine {engine.name!r} cannot copy an open database, because its "
+            "capabilities.checkpoint is False. Close the state directory, and copy its files"
         )
     check_target(dest)
     if dest.is_relative_to(root):
         raise SpecError(
-            f"{dest} is inside the state directory {root}; name a directory outside of {root.name}"
+            f"the checkpoint {dest} would be inside the state directory {root}; pass a path "
+            "outside of the state directory"
         )
 
 
 def _copy(engine: Engine, root: Path, names: Iterable[str], place: Place) -> None:
-    """Copy stores that this process has not open, as of a time at which no commit was running."""
+    """Copy stores that this process has not opened, at a time when no commit is running."""
     openers: list[Callable[..., Database]] = []
     for name in names:
         if name in engine.parents(root):
@@ -143,9 +144,9 @@ def _copy_in_turn(openers: Iterable[Callable[..., Database]], place: Place) -> N
 def _at_rest(
     root: Path, work: Callable[[ExitStack], Result], held: ExitStack | None = None
 ) -> Result:
-    """Run ``work`` again until no other process committed during the run.
+    """Call ``work`` until no other process commits during a call, and return its last result.
 
-    ``held`` then closes the resources that the last run opened.
+    If ``held`` is given, it later closes the resources that the last call opened.
     """
     for _ in range(_ATTEMPTS):
         before = noted_changes(root)
@@ -158,20 +159,21 @@ def _at_rest(
                     return result
         time.sleep(_PAUSE_S)
     raise EngineError(
-        f"{root} was committed to {_ATTEMPTS} times while it was being read; try again, or make "
-        "the checkpoint in the writing process with state.checkpoint(…), which waits for a commit"
+        f"{root} could not be copied, because another process committed during each of "
+        f"{_ATTEMPTS} attempts. Try again, or make the checkpoint in the writing process with "
+        "state.checkpoint(…), which delays commits until the copy is complete"
     )
 
 
 def _clear(folder: Path) -> None:
-    """Remove the subfolders that an earlier, killed copy has left."""
+    """Remove the subfolders that remain of an earlier copy whose process was killed."""
     for entry in folder.iterdir():
         if entry.is_dir():
             shutil.rmtree(entry)
 
 
 def _sync(folder: Path) -> None:
-    """Sync all files and directories to disk."""
+    """Sync a folder with all its files and subfolders to disk."""
     for path, _, files in os.walk(folder):
         for file in files:
             with Path(path, file).open("rb") as opened:

@@ -1,4 +1,4 @@
-"""The state directory: the stores of one task, committed together."""
+"""The class of a state directory, whose stores are committed together."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kstore_core.types import RecordContext, Time, to_millis
 __all__ = ["StateDirectory"]
 
 _FLUSHES = 1000
-"""The number of flushes after which listeners that still write to stores raise an error."""
+"""The number of flushes after which an error is raised if listeners still write to stores."""
 
 
 class StateDirectory(StateStores):
@@ -43,7 +43,7 @@ class StateDirectory(StateStores):
     engine : Engine
     read_only : bool
     metrics : MetricsRegistry
-        The registry of its stores' metrics.
+        The registry of the metrics of the directory and its stores.
     """
 
     def __repr__(self) -> str:
@@ -67,18 +67,21 @@ class StateDirectory(StateStores):
     ) -> Iterator[RecordContext]:
         """Set the input record of the writes within this block.
 
-        The record's offset advances the position. The record's timestamp and headers are the
-        defaults of a put. In a state that was opened with ``partition_time=True``, the record's
-        header ``partition-time`` advances stream time before the block's writes and after them.
+        A write in the block advances the store's position to the record's offset. The record's
+        timestamp and headers are the defaults of a put. If the state was opened with
+        ``partition_time=True``, the record's header ``partition-time`` also advances stream time,
+        before the writes of the block and again after these writes.
 
-        The record applies to the task or thread that entered the block, and to tasks that are
-        started in the block with a copy of its context, as asyncio does. If such a task writes
-        after the end of the block, the write raises StateError. See docs/asyncio.md.
+        The record applies to the thread or asyncio task that entered the block. It also applies to
+        tasks that are started in the block with a copy of its context, as asyncio starts tasks. If
+        a task that was started in the block writes after the end of the block, the write raises
+        StateError. See docs/asyncio.md.
 
         Raises
         ------
         TypeError, ValueError
-            The topic is not a str, a number is not an int or out of range, or the time is naive.
+            The topic is not a str. Or a number is not an int or is out of range. Or the timestamp
+            is a datetime without a time zone.
         FormatError
             The header ``partition-time`` is malformed.
         """
@@ -97,31 +100,33 @@ class StateDirectory(StateStores):
             record.leave()
 
     def advance(self, stream_time: Time) -> None:
-        """Advance the stream time of all open stores; the next commit stores it.
+        """Advance the stream time of all open stores. The next commit writes it to the stores.
 
-        An earlier time changes nothing.
+        If ``stream_time`` is not later than the stream time of a store, this store does not change.
 
         Raises
         ------
         TypeError, ValueError
-            ``stream_time`` is not a time, or is a naive datetime.
+            ``stream_time`` is not a time, or is a datetime without a time zone.
         UnsupportedError
             The state is read-only.
         """
         self._check()
         if self.read_only:
-            raise UnsupportedError(f"{self.path} was opened with read_only=True")
+            raise UnsupportedError(
+                f"{self.path} cannot be written, because it was opened with read_only=True"
+            )
         millis = to_millis(stream_time)
         for store in list(self._stores.values()):
             store.commits.advance(millis)
 
     def flush(self) -> None:
-        """Flush all caches and call their listeners, without a commit.
+        """Flush the caches of all stores and call their listeners. This does not commit.
 
         Raises
         ------
         StateError
-            The listeners write to stores again in every flush, so the flushes would never end.
+            The listeners write to cached stores in every flush, so the caches never become empty.
         """
         self._check()
         for _ in range(_FLUSHES):
@@ -129,9 +134,9 @@ class StateDirectory(StateStores):
             if not any(flushed):
                 return
         raise StateError(
-            f"the caches could not be flushed: after {_FLUSHES} flushes, listeners of the stores "
-            f"{', '.join(self._stores)} still write to cached stores. Change the listeners so that "
-            "they do not cause each other's writes"
+            f"the caches could not be emptied: during each of {_FLUSHES} flushes, a cache listener "
+            f"wrote to a cached store. The open stores are {', '.join(self._stores)}. Change their "
+            "listeners so that a write by one listener does not make another listener write"
         )
 
     def commit(
@@ -140,36 +145,40 @@ class StateDirectory(StateStores):
         *,
         notes: Mapping[str, bytes | None] | None = None,
     ) -> None:
-        """Write all staged rows with offsets, position, stream time and notes.
+        """Commit all staged rows together with the offsets, position, stream time and notes.
 
-        The call returns when the data have the durability of the state. The rows and offsets of a
-        store are written in one atomic batch. If each segment of a store has its own database, the
-        rows of each segment are one batch, and the offsets are written after all rows.
+        The call returns when the data are as durable as the argument ``durability`` of the state
+        requires. The rows and offsets of a store are written in one atomic batch. If each segment
+        of a store has its own database, each segment gets one batch of rows, and the offsets are
+        written after the rows of all segments.
 
-        If the write of a store fails, its rows stay staged, and a later commit writes them. If the
-        disk was full, the later commit reopens the store's database, which ends open scans.
+        If the write to a store fails, the store's rows stay staged, and a later commit writes them.
+        If the disk was full, the later commit opens the store's database again. This ends the open
+        scans of the store.
 
         Parameters
         ----------
         offsets : mapping of (topic, partition) to int or None, optional
-            The last offset of each partition that the rows now contain. By default, the stored
-            offsets do not change. None as an offset removes the partition's offset; an empty
-            mapping removes all offsets.
+            The offset of the last record of each partition that was processed. If the offset is
+            None, the stored offset of the partition is removed. By default the stored offsets do
+            not change. An empty mapping removes all offsets.
         notes : mapping of str to bytes or None, optional
-            Small values of the program, which are stored with the rows of each store. The names
-            must have letters a to z and underscores. None as a note removes the note. Other notes
-            do not change.
+            Small values of the program, which are stored in each store. A name may contain only the
+            letters a to z and underscores. If the value is None, the note is removed. Stored notes
+            that the mapping does not name do not change.
 
         Raises
         ------
         TypeError, ValueError
-            The offsets or notes are not valid. Nothing was written.
+            The offsets or notes are invalid. Nothing was written.
         StorageFullError, EngineError
-            The engine failed to write the batch of a store. This batch was not written.
+            The engine failed to write the batch of a store. No row of this batch was written.
         """
         self._check()
         if self.read_only:
-            raise UnsupportedError(f"{self.path} was opened with read_only=True")
+            raise UnsupportedError(
+                f"{self.path} cannot be written, because it was opened with read_only=True"
+            )
         check_offsets(offsets)
         check_notes(notes)
         self.flush()
@@ -181,7 +190,10 @@ class StateDirectory(StateStores):
             self._publish()
 
     def _noted(self) -> contextlib.AbstractContextManager[None]:
-        """Show a commit to several databases in the lock file, so that other processes can wait."""
+        """Return a block that shows in the lock file that a commit to several databases runs.
+
+        A process that copies the directory waits until the commit has ended.
+        """
         stores = list(self._stores.values())
         one = len(stores) < 2 and all(store.database is not None for store in stores)
         if one or not isinstance(self._lock, DirectoryLock):
@@ -191,15 +203,16 @@ class StateDirectory(StateStores):
     def committed(self) -> StateDirectory:
         """Return a read-only view of the last commit of a transactional state.
 
-        Any thread may use the view. The view shows one snapshot of all open stores, and its reads
-        never wait for the writer. To see later commits, take a new view. If each segment has its
-        own database, the view shows a segment as it is when the view first reads this segment.
-        Close the view after use, or use ``with``. Closing the state also closes the view.
+        Any thread may use the view. The view shows one snapshot of all open stores, with one
+        exception: if each segment of a store has its own database, the view shows a segment as it
+        is when the view first reads this segment. Reads never wait for the writer. To see later
+        commits, call this method again. Close the view after use, or use ``with``. The view is also
+        closed with the state.
 
         Raises
         ------
         UnsupportedError
-            The state is not transactional, or it is read-only. A view is read-only.
+            The state is not transactional, or it is read-only, as a view is.
         """
         return self._view_of(self._newest())
 
@@ -208,13 +221,14 @@ class StateDirectory(StateStores):
         return self._views.lease(self._newest(), self._view_of)
 
     def _newest(self) -> SnapshotLease:
-        """Lease the snapshot of the last commit."""
+        """Lease the snapshot of the last commit, or raise if the state has no snapshots."""
         self._check()
         if self._snapshots is None:
             raise UnsupportedError(
-                f"{self.path} was not opened for writing with transactional=True; without it rows "
-                "may be written before they are committed, so a view could not leave them out. "
-                "Open it with transactional=True, or read with read_only=True"
+                f"a view needs {self.path} to be open for writing with transactional=True. Without "
+                "transactional=True, uncommitted rows may be in the files, and a view could not "
+                "exclude these rows. Open the state directory with transactional=True, or read "
+                "the state directory with read_only=True"
             )
         return self._snapshots.lease()
 
@@ -232,15 +246,16 @@ class StateDirectory(StateStores):
     def checkpoint(self, dest: str | os.PathLike[str]) -> list[str]:
         """Copy the committed state of all stores to a new state directory.
 
-        Other threads may write during the copy, but their commits wait until it is complete. The
-        copy of a read-only directory has the state of one commit of the writer. Staged rows are not
-        copied. Rows that were spilled before their commit are copied without offsets, so the copy
-        is like the directory after a crash.
+        Other threads may write during the copy, but their commits wait until the copy is complete.
+        If this process opened the directory read-only, the copy shows one commit of the process
+        that writes to the directory. Staged rows are not copied. Rows that were spilled before
+        their commit are copied, but their offsets are not. So the copy is like the directory after
+        a crash.
 
         Parameters
         ----------
         dest : path-like
-            A new directory, which appears once it is complete.
+            The path of the copy. It must not exist, and it appears once the copy is complete.
 
         Returns
         -------
@@ -268,11 +283,12 @@ class StateDirectory(StateStores):
             return write_checkpoint(self.engine, self.path, opened, place)
 
     def close(self) -> None:
-        """Close the stores, discard uncommitted writes and release the lock.
+        """Close the stores, discard uncommitted writes, and release the lock of the directory.
 
-        The call waits for opens, commits and checkpoints of other threads. A second close finishes
-        a close that was interrupted, or does nothing. In a forked child, a close only releases the
-        resources that the child inherited.
+        The call waits until opens, commits and checkpoints of other threads have ended. If an
+        earlier close was interrupted, the call finishes it. If an earlier close has succeeded, the
+        call does nothing. In a forked child process, the call only releases the resources that the
+        child inherited.
         """
         self._open = False
         turn: contextlib.AbstractContextManager[object] = contextlib.nullcontext()

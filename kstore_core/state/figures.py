@@ -1,4 +1,4 @@
-"""The metrics of a state directory: those of each store, and totals."""
+"""The metrics of the stores of a state directory, and their totals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["StateFigures"]
 
 
 class StateFigures:
-    """The metrics of the stores of one state directory.
+    """The reader of the metrics of one state directory and of its stores.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ class StateFigures:
     Attributes
     ----------
     tags : dict of str to str
-        The names of the directory and of the thread that opened it.
+        The tags of the directory's metrics, which name the directory and the thread that opened it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -35,7 +35,7 @@ class StateFigures:
         self._dropped = Rate()
 
     def read(self, stores: Sequence[OpenStore], staged_bytes: int) -> Iterator[Metric]:
-        """Yield the current metrics."""
+        """Yield the metrics of the stores and then the totals of the directory, as they are now."""
         for store in stores:
             if store.context.measures is not None:
                 yield from store.context.measures.read()

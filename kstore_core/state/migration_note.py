@@ -1,9 +1,10 @@
 """The plan of a migration that replaces stores, and the paths of its files.
 
-The files are in a directory that neither kstore nor Kafka Streams reads as a store. ``new/`` is a
-state directory with the new stores, ``old/<store>/`` one with the replaced files of a store. The
-plan has the migration's progress. Until its step is ``swap`` only ``new/`` has changed. After that
-no store can be opened until the last one is in its place.
+The files are in a folder of the state directory that neither kstore nor Kafka Streams reads as a
+store. Its subfolder ``new/`` is a state directory that contains the new stores. Each subfolder
+``old/<store>/`` is a state directory that contains the replaced files of a store. The plan contains
+the progress of the migration. During its step ``copy`` the migration changes only ``new/``. During
+its step ``swap`` no store can be opened until all stores were moved.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from kstore_core.system.directories import more_files, sync_directory
 __all__ = ["FOLDER", "Move", "Plan", "check_not_moving", "moving", "places", "read_plan"]
 
 FOLDER = ".kstore-migrate~"
-"""No store has this name, and neither the folder nor its subfolders are databases."""
+"""The name of a migration's folder, which cannot be the name of a store."""
 
 _VERSION = 1
 
@@ -33,9 +34,10 @@ class Places(NamedTuple):
     Attributes
     ----------
     home : Path
-        The folder of the others.
+        The folder of the migration in the state directory. It contains the other paths.
     plan, new, old, dropped : Path
-        ``dropped`` has the files that are being deleted.
+        The file of the plan, and the folders of the new stores, of the replaced stores and of the
+        files that are being deleted.
     """
 
     home: Path
@@ -46,13 +48,13 @@ class Places(NamedTuple):
 
 
 def places(root: Path) -> Places:
-    """Return the paths in a state directory."""
+    """Return the paths of a migration's files in the state directory ``root``."""
     home = root / FOLDER
     return Places(home, home / "plan.json", home / "new", home / "old", home / "dropped")
 
 
 class Move(NamedTuple):
-    """The old and the new path of a store's files: relative to a state directory."""
+    """The paths of a store's files before and after a move, relative to a state directory."""
 
     store: str
     before: str
@@ -66,12 +68,13 @@ class Plan:
     Attributes
     ----------
     step : {"copy", "swap"}
-        The migration is writing the new stores, or is moving the complete ones into place.
+        In the step "copy" the migration writes the new stores. In the step "swap" it replaces the
+        old stores by the new stores.
     stores : tuple of str
     before, after : str
-        The names of the engines.
+        The names of the engines before and after the migration.
     moves : tuple of Move
-        Empty in the step ``copy``.
+        The moves of the step "swap"; empty in the step "copy".
     """
 
     step: Literal["copy", "swap"]
@@ -81,7 +84,7 @@ class Plan:
     moves: tuple[Move, ...] = ()
 
     def write(self, root: Path) -> None:
-        """Write the plan durably over the earlier one.
+        """Write the plan to disk durably, and replace an earlier plan.
 
         Raises
         ------
@@ -100,14 +103,14 @@ class Plan:
             aside.replace(at.plan)
         except FileExistsError as error:
             raise StateError(
-                f"{at.home} is not a directory, and a migration needs a directory of this name; "
-                "nothing was changed. Move the file away, and try again"
+                f"{at.home} is not a directory, but a migration needs a directory of this name. "
+                "Nothing was changed. Move the file away, and try again"
             ) from error
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise StorageFullError(
-                    f"{root}: no space left to plan a migration; nothing was changed. Make room, "
-                    "and try again"
+                    f"the disk of {root} has no space left for the plan of a migration. Nothing "
+                    "was changed. Free some space, and try again"
                 ) from error
             raise
         sync_directory(at.home)
@@ -115,12 +118,12 @@ class Plan:
 
 
 def read_plan(root: Path) -> Plan | None:
-    """Return the plan of an unfinished migration, or None.
+    """Return the plan of an unfinished migration, or None if there is no such migration.
 
     Raises
     ------
     InconsistentStateError
-        The plan is damaged, or of another version.
+        The plan is damaged, or its version is not known.
     EngineError
         The file cannot be read.
     """
@@ -128,36 +131,37 @@ def read_plan(root: Path) -> Plan | None:
     try:
         fields = json.loads(at.plan.read_bytes())
         if fields.pop("version") != _VERSION:
-            raise ValueError("it has the layout of another version of kstore")
+            raise ValueError("another version of kstore wrote the plan")
         stores, moves = tuple(fields.pop("stores")), tuple(Move(*m) for m in fields.pop("moves"))
         return Plan(stores=stores, moves=moves, **fields)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InconsistentStateError(
-            f"{at.plan} is the plan of a migration, and cannot be read: {error}. Nothing was "
-            f"changed: finish it with the kstore that began it; the replaced files are in {at.old}"
+            f"the plan {at.plan} of a migration cannot be read: {error}. Nothing was changed. "
+            "Finish the migration with the version of kstore that began it. The replaced files "
+            f"are in {at.old}"
         ) from error
     except OSError as error:
         raise EngineError(
-            f"{at.plan} is the plan of a migration, and cannot be read: "
-            f"{error.strerror or error}. {more_files(error) or 'Make it readable'}, and try again"
+            f"the plan {at.plan} of a migration cannot be read: {error.strerror or error}. "
+            f"{more_files(error) or 'Make the file readable'}, and try again"
         ) from error
 
 
 def moving(root: Path) -> tuple[str, ...]:
-    """Return the stores that a migration is moving into place."""
+    """Return the names of the stores that an unfinished migration is replacing."""
     plan = read_plan(root)
     return () if plan is None or plan.step == "copy" else plan.stores
 
 
 def check_not_moving(root: Path, store: str) -> None:
-    """Check that no migration is moving a store into place.
+    """Raise if an unfinished migration is replacing a store.
 
     Raises
     ------
     InconsistentStateError
-        A migration is moving this store, or is moving the directory to another engine.
+        A migration is replacing this store, or is moving the directory to another engine.
     """
     plan = read_plan(root)
     if plan is None or plan.step == "copy":
@@ -165,7 +169,7 @@ def check_not_moving(root: Path, store: str) -> None:
     if store in plan.stores or plan.before != plan.after:
         first = store if store in plan.stores else plan.stores[0]
         raise InconsistentStateError(
-            f"a migration of {', '.join(plan.stores)} in {root} was interrupted while the new "
-            "stores were put in the place of the old ones; nothing is lost, but no store of it can "
-            "be opened until it is finished. Finish it with: " + command("migrate", root, first)
+            f"a migration of {', '.join(plan.stores)} in {root} was interrupted while it replaced "
+            f"the stores. No data are lost, but the store {store!r} cannot be opened until the "
+            "migration is finished. Finish the migration with: " + command("migrate", root, first)
         )

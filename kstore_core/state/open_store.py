@@ -1,4 +1,4 @@
-"""An open store, which connects the storage and the layers and restores the store at open."""
+"""The class of an open store, which connects the storage of a store with its layers."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ from kstore_core.typed.store import StoreContext
 __all__ = ["OpenStore"]
 
 _SENT_BYTES = 16 * 1024 * 1024
-"""The bytes of keys and values in one batch that is logged again."""
+"""The approximate size in bytes of a batch of values that are appended to the changelog again."""
 
 
 class OpenStore:
-    """An open store, with its storage, its commits, and the store object of the user.
+    """An open store of a state directory.
 
     Parameters
     ----------
     log : Changelog, optional
-        The changelog to which all writes are sent. The constructor restores the records of this
-        changelog that the store lacks.
+        The changelog to which all writes are sent. The constructor first restores those of its
+        records that the store lacks.
     on_restore : callable, optional
         A function that is called with the progress of the restore.
 
@@ -61,7 +61,7 @@ class OpenStore:
     context : StoreContext
     commits : StoreCommits
     store : KeyValueStore, VersionedStore, WindowStore or SessionStore
-        Users get a copy of it: see :meth:`face`.
+        The original store object. Users get a copy of it, which :meth:`face` returns.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class OpenStore:
     def restore(
         self, log: Changelog, listener: RestoreListener | None, *, is_new: bool
     ) -> Restored:
-        """Restore and commit the records of a changelog that the store lacks.
+        """Restore those records of a changelog that the store lacks, and commit them.
 
         Parameters
         ----------
@@ -153,18 +153,20 @@ class OpenStore:
         Raises
         ------
         StateError
-            The store's writes go to a changelog, or it retains duplicates.
+            The store has a changelog of its own, or it retains duplicates and is not new.
         """
         journal = self.commits.journal
         if journal is not None:
             raise StateError(
-                f"the store {self.spec.name!r} writes to the changelog {journal.log.topic}, so it "
-                "cannot be restored from another one; it was restored when it was opened"
+                f"the store {self.spec.name!r} writes to the changelog {journal.log.topic}, so the "
+                "store was restored from this changelog when it was opened, and cannot be restored "
+                "from another changelog"
             )
         if self.spec.retain_duplicates and not is_new:
             raise StateError(
-                f"the store {self.spec.name!r} retains duplicates and is open, so its sequence "
-                "numbers are in use; restore the store before you open it"
+                f"the store {self.spec.name!r} retains duplicates and is already open, so its "
+                "writes may have used the sequence numbers of rows in the changelog. Restore the "
+                "store before you open it"
             )
         begun = time.perf_counter_ns()
         where = (log.topic, log.partition)
@@ -209,7 +211,7 @@ class OpenStore:
     def face(self, state: object) -> Any:
         """Return the store object for the user.
 
-        As long as the user has a reference to the object, each call returns the same object.
+        All calls return the same object as long as the user has a reference to it.
         """
         face = None if self._face is None else self._face()
         if face is None:
@@ -220,10 +222,10 @@ class OpenStore:
         return face
 
     def _void(self, journal: Journal, offset: int) -> None:
-        """Mark the log's records from ``offset`` on as void, because their commit never ended.
+        """Mark the changelog's records from ``offset`` on as void, because they were not committed.
 
-        The values before them are logged again. Otherwise compaction, and restores that ignore
-        marks, would keep the void records.
+        The method also appends the last committed value of each key of these records. Otherwise the
+        void records would survive compaction, and a restore that ignores markers would use them.
         """
         table = self._table
         versions: VersionedTable | None = None
@@ -246,11 +248,11 @@ class OpenStore:
 
     @property
     def database(self) -> Database | None:
-        """The only database of the store; None if each segment has its own database."""
+        """The database of the store; None if each segment has its own database."""
         return self._storage.database
 
     def flush(self) -> bool:
-        """Flush the cache; return True if it had rows to flush."""
+        """Flush the cache. Return True if the cache contained rows to flush."""
         return self.context.cache is not None and self.context.cache.flush()
 
     def commit(
@@ -266,11 +268,11 @@ class OpenStore:
 
     @property
     def dropped_late(self) -> int:
-        """Late records that were dropped since the store was opened."""
+        """The number of late records that were dropped since the store was opened."""
         return 0 if self._clock is None else self._clock.dropped_late
 
     def checkpoint(self, place: Callable[[Path], Path]) -> None:
-        """Copy each database to ``place(path)``."""
+        """Copy each database of the store from its path to the path ``place(path)``."""
         self._storage.checkpoint(place)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Opening a state directory: its engine, its lock, and the options."""
+"""The function :func:`open_state`, which opens a state directory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["DEFAULT_CACHE_MAX_BYTES", "DEFAULT_UNCOMMITTED_MAX_BYTES", "open_sta
 DEFAULT_UNCOMMITTED_MAX_BYTES = 64 * 1024 * 1024
 
 DEFAULT_CACHE_MAX_BYTES = 10 * 1024 * 1024
-"""Kafka's default of ``statestore.cache.max.bytes``."""
+"""The default of the setting ``statestore.cache.max.bytes`` in Kafka Streams."""
 
 
 def open_state(
@@ -51,55 +51,58 @@ def open_state(
     partition_time: bool = False,
     metrics: MetricsRegistry = REGISTRY,
 ) -> StateDirectory:
-    """Open a state directory: a Kafka Streams task directory, or a new one.
+    """Open a state directory of kstore or a task directory of Kafka Streams.
 
-    Leaving ``with open_state(…)`` normally commits; leaving it by an exception discards uncommitted
-    writes, as :meth:`StateDirectory.close` does.
+    If a block ``with open_state(…)`` ends normally, it commits. If it ends with an exception, it
+    discards the uncommitted writes, as :meth:`StateDirectory.close` does.
 
     Parameters
     ----------
     path : path-like
-        The directory, created if it is missing unless ``read_only``.
+        The path of the directory. A missing directory is created, unless ``read_only`` is True.
     engine : str or Engine, optional
-        The name of an engine, or an engine object. Default: the engine that the directory's lock
-        file names, or else the engine that recognises the stores in the directory. For a directory
-        of Kafka Streams this is RocksDB.
+        The name of an engine, or an engine object. By default the engine that the directory's lock
+        file names, or the engine that recognises the stores in the directory. RocksDB recognises
+        the stores of Kafka Streams.
     durability : {"process", "power", "changelog"}
-        The failures that a commit survives. "process": SIGKILL. "power": SIGKILL and a power cut.
-        "changelog": the failures that Kafka Streams' own stores survive; a crash may lose the
-        latest data together with their offsets.
+        The failures that a commit survives. With "process" it survives SIGKILL. With "power" it
+        survives SIGKILL and a power cut. With "changelog" it survives the same failures as in Kafka
+        Streams, so a crash may lose the latest rows together with their offsets.
     transactional : bool
-        If True, no row is written before the commit, and a write beyond ``uncommitted_max_bytes``
-        raises UncommittedLimitError.
+        If True, no row is written to the engine before the commit. A write beyond
+        ``uncommitted_max_bytes`` then raises UncommittedLimitError.
     read_only : bool
-        If True, the directory is not locked, and nothing is written except LMDB's table of readers.
-        Another process may write. Each store shows the commit that was the last when the store was
+        If True, the directory is not locked, so another process may write to it. Nothing is written
+        except LMDB's table of readers. Each store shows the last commit before the store was
         opened.
     options : mapping, optional
-        Options for the engine of this name. An engine object gets its options in its constructor.
+        The options of the engine, if ``engine`` is a name. An engine object must get its options in
+        its constructor.
     changelog : path-like, Changelogs or Changelog, optional
-        The changelogs to which all writes are sent, and from which stores are restored when they
-        are opened. This is a directory of logs in files, a `ChangelogDirectory` or
-        `KafkaChangelogs`, or the log of a single store. The caller must close a log that it passes.
-        See docs/restore.md.
+        The changelogs to which all writes are sent, and from which a store is restored when it is
+        opened. Pass the path of a directory of log files, a `ChangelogDirectory`, a
+        `KafkaChangelogs`, or the log of a single store, which the caller must close. See
+        docs/restore.md.
     on_restore : callable, optional
-        A function that is called with the `kstore_core.restore.replay.RestoreProgress` of restores.
+        A function that is called with the `kstore_core.restore.replay.RestoreProgress` of a
+        restore.
     uncommitted_max_bytes : int
-        The limit of staged keys and values in bytes; no limit if negative. Beyond the limit, rows
-        are written before the commit, without offsets. Each staged row needs about 120 bytes more
-        memory, and each row in a cache about 250 bytes; see docs/transactions.md.
+        The limit of the staged keys and values in bytes; no limit if negative. Unless the state is
+        transactional, a write beyond the limit writes the staged rows to the engine before the
+        commit, without offsets. In memory, each staged row needs about 120 bytes more than its key
+        and value, and each row in a cache about 250 bytes more; see docs/transactions.md.
     cache_max_bytes : int
-        The common limit in bytes of the caches of stores with ``spec.with_cache()``.
+        The limit in bytes of the cache that all stores with ``spec.with_cache()`` share.
     lock_timeout_s : float
-        The longest time in seconds to wait until another writer closes the directory.
+        The maximum time in seconds to wait until another writer closes the directory.
     migrate_on_read : bool
-        If True, a lookup upgrades a row of an older format, as in Kafka Streams. Writes always
-        upgrade rows. See docs/upgrade.md.
+        If True, a lookup that finds a row of an older format upgrades the row, as in Kafka Streams.
+        Writes always upgrade rows. See docs/upgrade.md.
     partition_time : bool
-        Advance stream time by the header ``partition-time`` of the records in
-        ``state.record(…)``. See docs/partition-time.md.
+        If True, the header ``partition-time`` of a record in ``state.record(…)`` advances stream
+        time. See docs/partition-time.md.
     metrics : MetricsRegistry
-        The registry for the metrics of stores with ``spec.with_metrics()``. Default: the registry
+        The registry for the metrics of stores with ``spec.with_metrics()``. By default the registry
         of the process.
 
     Raises
@@ -107,20 +110,20 @@ def open_state(
     EngineLockedError
         Another writer has locked the directory.
     SpecError
-        No engine is given, and the directory has stores of no engine or of two engines; or the
-        stores belong to another engine; or an option is unknown.
+        ``engine`` is not given, and the directory contains stores of no engine or of two engines.
+        Or the stores belong to another engine than ``engine``. Or an option is unknown.
     StateError
         The directory is missing and ``read_only`` is True, or the directory cannot be created or
         written.
     StorageFullError
         The disk is full.
     UnknownEngineError, EngineUnavailableError
-        The engine is not installed, or cannot be loaded.
+        The engine is not installed, or it is installed but cannot be loaded.
     """
     if changelog is not None and read_only:
         raise UnsupportedError(
-            "a state directory that is opened with read_only=True writes to no changelog and is "
-            "not restored from one; leave changelog out"
+            "changelog= was passed with read_only=True, but a read-only state directory neither "
+            "writes to changelogs nor is restored from them. Leave out changelog="
         )
     logs = StateLogs(changelog)
     check_choice("durability", durability, DURABILITY_LEVELS)
@@ -129,12 +132,12 @@ def open_state(
             f"lock_timeout_s must be a number of seconds, 0 or more, not {lock_timeout_s!r}"
         )
     if not os.fspath(path):
-        raise SpecError("the path of the state directory is empty")
+        raise SpecError("the path of the state directory is empty; pass the path of a directory")
     try:
         root = Path(path).resolve()
     except (OSError, RuntimeError) as error:  # the type for a loop of links depends on Python
         raise StateError(
-            f"{os.fspath(path)} cannot be resolved: {error}; repair its links"
+            f"{os.fspath(path)} cannot be resolved: {error}; repair its symbolic links"
         ) from error
     except ValueError as error:
         raise SpecError(
@@ -161,7 +164,9 @@ def open_state(
             try:
                 make_directory(root, synced=durability == "power")
             except (FileExistsError, NotADirectoryError) as error:
-                raise StateError(f"{root} is not a directory: {error}") from error
+                raise StateError(
+                    f"{root} is not a directory: {error}; pass the path of a directory"
+                ) from error
             except OSError as error:
                 raise _unmade(error, root) from error
     lock = state = None
@@ -192,16 +197,18 @@ def open_state(
 
 def _missing(root: Path) -> StateError:
     return StateError(
-        f"no state directory at {root}; give the path of one, or open it without read_only=True "
-        "to make it"
+        f"there is no state directory at {root}. Pass the path of an existing state directory, or "
+        "open this path without read_only=True to create a state directory"
     )
 
 
 def _unmade(error: OSError, root: Path) -> Exception:
     """Return the error for a directory that cannot be created."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StorageFullError(f"{root} cannot be made: no space left. Make room and try again")
+        return StorageFullError(
+            f"{root} cannot be created: no space left. Free some space, and try again"
+        )
     return StateError(
-        f"{root} cannot be made: {error.strerror or error}. Correct the permissions of its parent "
-        "directory, or give another path"
+        f"{root} cannot be created: {error.strerror or error}. Correct the permissions of its "
+        "parent directory, or pass another path"
     )

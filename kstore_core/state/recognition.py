@@ -1,9 +1,9 @@
 """The choice of the engine of a state directory, by its lock file and its other files.
 
-A lock file is more easily deleted, copied or damaged than stores. So the engine that the lock file
-names is used only if this engine recognises the directory. Otherwise the other engines are tried.
-An engine that does not recognise the existing stores raises an error, because it would create empty
-stores.
+A lock file is more easily deleted, copied or damaged than stores. So kstore uses the engine that
+the lock file names only if this engine recognises the directory. Otherwise it asks the other
+installed engines. If the user asks for an engine that does not recognise the existing stores,
+kstore raises an error, because this engine would create empty stores.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from kstore_core.system.lock import LOCK_FILE, recorded_engine
 __all__ = ["Recognised", "check_engine", "engine_of", "recognised"]
 
 _NAMED = 3
-"""The number of store paths in an error message."""
+"""The maximum number of store paths in an error message."""
 
 _NOT_STORES = (LOCK_FILE, ".lock", FOLDER)
-"""Files of every engine's state directory: the locks of kstore and Kafka, and a migration."""
+"""The files in a state directory that belong to no store, such as lock files."""
 
 
 class Recognised(NamedTuple):
-    """An engine with files in a directory.
+    """An engine whose files were found in a directory.
 
     Attributes
     ----------
     name : str
     places : tuple of str
-        The paths of a few of its stores, relative to the directory.
+        The paths of at most three of the engine's stores, relative to the directory.
     error : str or None
-        The reason why the engine cannot be loaded. Then its files are found by their paths.
+        The reason why the engine cannot be loaded; None if it was loaded.
     """
 
     name: str
@@ -56,12 +56,13 @@ class Recognised(NamedTuple):
 
 
 def engine_of(root: Path) -> str:
-    """Return the name of the engine of a state directory, if the caller gives none.
+    """Return the name of the engine that wrote a state directory.
 
     Raises
     ------
     SpecError
-        The directory has stores of no engine or of two, or its lock file names another engine.
+        The directory contains stores of no engine or of two engines. Or its lock file names an
+        installed engine, but the stores belong to another engine.
     EngineUnavailableError
         The engine of the stores cannot be loaded.
     """
@@ -78,13 +79,13 @@ def engine_of(root: Path) -> str:
         return recorded
     if not found:
         raise SpecError(
-            f"no engine was passed, and {root} has no stores that show which one to use; "
-            f'pass engine="rocksdb" or another that `kstore engines` lists{_not_asked()}'
+            f"no engine was passed, and no installed engine recognises a store in {root}. Pass "
+            f'engine="rocksdb" or another engine that `kstore engines` lists{_not_asked()}'
         )
     if len(found) > 1:
         raise SpecError(
-            f"{root} has stores of {_listed(found)}, and its {LOCK_FILE} does not say which engine "
-            "is in use; pass engine=, or move the stores of the other engine away"
+            f"{root} has stores of {_listed(found)}, and its {LOCK_FILE} does not name an engine. "
+            "Pass engine=, or move away the stores of all engines except one"
         )
     (only,) = found
     if only.error is not None:
@@ -93,7 +94,7 @@ def engine_of(root: Path) -> str:
 
 
 def check_engine(root: Path, engine: Engine) -> None:
-    """Raise SpecError for an engine that cannot read the stores in a directory."""
+    """Raise SpecError if ``engine`` cannot read the stores in a directory."""
     recorded = recorded_engine(root)
     others = recorded not in (None, engine.name)
     if _has(engine, root):
@@ -109,15 +110,15 @@ def check_engine(root: Path, engine: Engine) -> None:
         if not others:
             return
     raise SpecError(
-        f"{root} was written with the engine {recorded!r}, and {engine.name!r} cannot read its "
-        "stores; leave engine= out, or use another directory"
+        f"{root} was written with the engine {recorded!r}, and the engine {engine.name!r} cannot "
+        "read its stores. Leave out engine=, or use another directory"
     )
 
 
 def recognised(root: Path, *, but: str | None = None) -> list[Recognised]:
-    """Return the installed engines that recognise a directory, without the engine named ``but``.
+    """Return the installed engines that recognise a directory, except the engine named ``but``.
 
-    Plug-ins are imported only if the directory has files.
+    The engines' plug-ins are imported only if the directory may contain stores.
     """
     if not _holds_something(root):
         return []
@@ -127,7 +128,7 @@ def recognised(root: Path, *, but: str | None = None) -> list[Recognised]:
 
 
 def _recognises(name: str, root: Path) -> Recognised | None:
-    """Return an engine, if it has files in the directory."""
+    """Return the engine of this name if its files are in the directory, or None."""
     try:
         engine = engine_class(name)()
         if _has(engine, root):
@@ -152,7 +153,7 @@ def _has(engine: Engine, root: Path) -> bool:
 
 
 def _by_convention(name: str, root: Path) -> list[str]:
-    """Return the stores of an engine that cannot be loaded, found by the usual paths."""
+    """Return the names of the stores at the usual paths of an engine that cannot be loaded."""
     found = [entry.name for entry in _entries(root / name) if any(_entries(entry))]
     if not found and name == "rocksdb":  # Kafka's segments
         found = [path.parts[-3] for path in islice(root.glob("*/*/CURRENT"), _NAMED)]
@@ -160,7 +161,7 @@ def _by_convention(name: str, root: Path) -> list[str]:
 
 
 def _places(root: Path, engine: str, stores: Iterable[str]) -> tuple[str, ...]:
-    """Return the usual paths of stores; the name of the engine's folder if none exists."""
+    """Return the paths of up to three stores. Return the engine's folder if there are no stores."""
     found = []
     for store in islice(stores, _NAMED):
         places = (Path(engine, store), Path(store))
@@ -190,9 +191,9 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _swap(root: Path) -> Plan | None:
-    """Return the plan of a migration to another engine that was interrupted as it moved stores.
+    """Return the plan of an interrupted migration to another engine, if it has reached "swap".
 
-    Return None if there is no such migration.
+    Otherwise return None.
     """
     try:
         plan = read_plan(root)
@@ -210,14 +211,18 @@ def _is_installed(name: str) -> bool:
 def _beside(
     root: Path, engine: str, recorded: str | None, found: list[Recognised]
 ) -> SpecError | EngineUnavailableError:
-    """Return the error for an engine without stores in a directory with stores of others."""
+    """Return the error that the directory contains stores, but of other engines than ``engine``."""
     record = f", although its {LOCK_FILE} names {engine!r}" if recorded == engine else ""
-    text = f"{root} holds stores of {_listed(found)}{record}, and {engine!r} would see none of them"
+    text = (
+        f"{root} has stores of {_listed(found)}{record}. The engine {engine!r} cannot read these "
+        "stores"
+    )
     errors = [one.error for one in found if one.error is not None]
     if errors:
-        return SpecError(f"{text}; use another directory for it. {' '.join(errors)}")
+        text = f"{text}. Use another directory for the engine {engine!r}"
+        return SpecError(f"{text}. {' '.join(errors)}")
     names = " or ".join(f"engine={one.name!r}" for one in found)
-    return SpecError(f"{text}; open it with {names}, or use another directory")
+    return SpecError(f"{text}. Open the directory with {names}, or use another directory")
 
 
 def _listed(found: list[Recognised]) -> str:
@@ -225,11 +230,11 @@ def _listed(found: list[Recognised]) -> str:
 
 
 def _not_asked() -> str:
-    """List the engines that cannot be loaded, and the reasons."""
+    """Return the part of an error that lists which engines cannot be loaded, and why."""
     errors = []
     for name in dict.fromkeys(engine.name for engine in installed_engines()):
         try:
             engine_class(name)
         except EngineUnavailableError as error:
             errors.append(str(error))
-    return f". Not asked, for it cannot be loaded: {'; '.join(errors)}" if errors else ""
+    return f". Some engines could not be tried: {'; '.join(errors)}" if errors else ""

@@ -1,7 +1,7 @@
 """Snapshots of committed data, which readers use while a transactional writer works.
 
-Each commit takes a snapshot at its end. Any number of readers, in any thread, share the snapshot
-and never wait for the writer. docs/transactions.md has the guarantees.
+Each commit ends with a new snapshot. Readers in all threads share the snapshot and never wait for
+the writer. docs/transactions.md has the guarantees.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ class CommittedSnapshot:
     Attributes
     ----------
     stores : dict of str to Database
-        The databases at the commit, by the store's name, until the snapshot is closed.
+        The engine's snapshots of the databases, by the names of their stores; empty after the
+        close.
     users : int
-        The number of leases, plus one while it is the newest snapshot.
+        The number of leases, plus one while the snapshot is the newest.
     """
 
     def __init__(self, databases: Mapping[str, Database]) -> None:
@@ -67,7 +68,7 @@ class SnapshotLease:
 
 
 class CommittedSnapshots:
-    """The newest committed snapshot of a state directory."""
+    """The owner of the newest committed snapshot of a state directory."""
 
     def __init__(self) -> None:
         # Guards the counters only: a snapshot is taken and closed outside of it, because the
@@ -76,7 +77,7 @@ class CommittedSnapshots:
         self._newest = CommittedSnapshot({})
 
     def publish(self, databases: Mapping[str, Database]) -> None:
-        """Take a snapshot of these databases and give it to all later readers."""
+        """Take a snapshot of these databases, which becomes the newest snapshot."""
         snapshot = CommittedSnapshot(databases)
         with self._lock:
             before, self._newest = self._newest, snapshot
@@ -89,7 +90,8 @@ class CommittedSnapshots:
             return SnapshotLease(self, self._newest)
 
     def release(self, snapshot: CommittedSnapshot) -> None:
-        """Decrease the number of users, and close the snapshot after the last."""
+        """Decrease the snapshot's number of users, and close the snapshot if there are no more
+        users."""
         with self._lock:
             snapshot.users -= 1
             unused = not snapshot.users
@@ -125,9 +127,10 @@ class _CountedView:
 
 
 class SharedView:
-    """One open view of the newest snapshot, shared by single queries.
+    """The owner of one open view of the newest snapshot, which queries share.
 
-    Opening stores takes longer than a lookup, so queries of one snapshot share the open stores.
+    It takes longer to open stores than to look up a key. So all queries of one snapshot use the
+    stores of one view.
     """
 
     def __init__(self) -> None:
@@ -135,7 +138,7 @@ class SharedView:
         self._newest: _CountedView | None = None
 
     def lease(self, lease: SnapshotLease, open_view: Callable[[SnapshotLease], Any]) -> LeasedView:
-        """Lease the view of a snapshot. Open a new view if the newest shows another snapshot."""
+        """Lease the view of a snapshot. Open a new view if the open view shows another snapshot."""
         with self._lock:
             before = self._newest
             if before is not None and before.snapshot is lease.snapshot:
@@ -151,13 +154,13 @@ class SharedView:
         return leased
 
     def forget(self) -> None:
-        """Stop leasing the view, and close the view after its last release."""
+        """Give the open view to no more queries, and close it after its last lease is released."""
         with self._lock:
             before, self._newest = self._newest, None
         self.release(before)
 
     def release(self, counted: _CountedView | None) -> None:
-        """Decrease the number of users, and close the view after the last."""
+        """Decrease the view's number of users, and close the view if there are no more users."""
         if counted is None:
             return
         with self._lock:
@@ -168,7 +171,7 @@ class SharedView:
 
 
 class CommittedEngine(Engine):
-    """An engine that opens the stores of a snapshot, and all other stores read-only."""
+    """An engine that opens the stores in a snapshot, and opens other stores read-only from disk."""
 
     def __init__(self, engine: Engine, snapshot: CommittedSnapshot) -> None:
         self.name = engine.name  # type: ignore[misc]
@@ -196,7 +199,7 @@ class CommittedEngine(Engine):
 
 
 class _SnapshotDatabase(Database):
-    """A database at the time of the snapshot. The committed snapshot owns and closes it."""
+    """A database as it was at a committed snapshot, which owns and closes the engine's snapshot."""
 
     def __init__(self, database: Database, snapshot: Snapshot) -> None:
         self.path = database.path
@@ -211,8 +214,8 @@ class _SnapshotDatabase(Database):
 
     def _refuse(self) -> NoReturn:
         raise UnsupportedError(
-            f"{self.path} is open as a committed snapshot, which is read-only; write through the "
-            "state directory that the snapshot was taken of"
+            f"{self.path} cannot be written through a view, because a view is read-only. Write to "
+            "the state directory that returned the view"
         )
 
     def drop_namespace(self, name: str) -> None:

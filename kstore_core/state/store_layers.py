@@ -1,4 +1,4 @@
-"""The layers from a store's stored rows up to its user. Only this module defines their order."""
+"""The layers between a store's stored rows and its user. Only this module defines their order."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ class StoreLayers:
     ----------
     spec : StoreSpec
     context : StoreContext
-        Gets the cache.
+        The data of the store. Its attribute ``cache`` is set if the store has a cache.
     stored : Table
-        The lowest layer.
+        The lowest layer, which stores the rows.
     clock : StreamClock or None
     repair_index : bool
-        A scan of an index removes index rows without a row.
+        If True, a scan that finds an index row without a row removes the index row.
 
     Attributes
     ----------
     table : Table
-        The stored table with its index and plug-ins. A restore writes here.
+        The stored table with its index and the layers of plug-ins. A restore writes to it.
     schema : KeySchema or None
-        The row keys of a window or session store.
+        The schema of the row keys of a window or session store; None for other stores.
     """
 
     def __init__(
@@ -70,12 +70,12 @@ class StoreLayers:
         self.table = wrap_table(table, spec)
 
     def store(self, journal: Journal | None, shared_cache: CacheBudget | None) -> Any:
-        """Return the shape over the cache and the log, if the store has them.
+        """Return the store object, with a cache and a changelog below it if the store has them.
 
         Parameters
         ----------
         shared_cache : CacheBudget or None
-            None to cache nothing.
+            The budget of the caches that stores share; no store is cached if None.
         """
         spec, clock = self._spec, self._clock
         if spec.shape == "versioned":
@@ -99,7 +99,7 @@ class StoreLayers:
         return shape(spec, table, self._context, clock)
 
     def _cached(self, table: Table, shared: CacheBudget | None) -> Table:
-        """Return the table below the shape: a cache flushes to the log."""
+        """Return a cache over ``table``, or ``table`` if the store has no cache."""
         size = self._spec.cache
         if size is not None and shared is not None:
             self._context.cache = table = Cached(

@@ -1,4 +1,4 @@
-"""The open stores of a state directory: opened, restored and measured."""
+"""The base class of a state directory, which opens, restores and measures its stores."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ __all__ = ["Held", "StateStores"]
 
 
 class Held(Protocol):
-    """The resources that a state directory releases when it is closed."""
+    """The protocol of a lock or lease that a state directory releases when it is closed."""
 
     def release(self) -> None:
-        """Release it. A second release does nothing."""
+        """Release the lock or lease. A second call does nothing."""
 
 
 class StateStores(StateContents):
-    """The open stores of one task; base of a state directory."""
+    """The open stores of one task. This is the base class of a state directory."""
 
     def __init__(
         self,
@@ -83,20 +83,20 @@ class StateStores(StateContents):
 
     @property
     def staged_bytes(self) -> int:
-        """Uncommitted keys and values, in bytes; see docs/transactions.md."""
+        """The size of the uncommitted keys and values in bytes; see docs/transactions.md."""
         return self._staging.staged_bytes
 
     def open(self, spec: StoreSpec, *, migrate_on_read: bool | None = None) -> Any:
-        """Open a store, or create it. A second open returns the same object.
+        """Open a store, or create it. If the store is already open, return the same object.
 
-        The state directory stays open as long as the program has a reference to the store or to a
-        scan of the store. The rows of a store in an older format are upgraded one by one; see
-        docs/upgrade.md.
+        The state directory is not garbage collected as long as the program has a reference to the
+        store or to a scan of the store. If the store on disk has an older format, its rows are
+        upgraded one by one; see docs/upgrade.md.
 
         Parameters
         ----------
         migrate_on_read : bool, optional
-            The option ``migrate_on_read`` for this store. Default: the option of the directory.
+            The option ``migrate_on_read`` for this store. By default the option of the directory.
 
         Returns
         -------
@@ -105,19 +105,21 @@ class StateStores(StateContents):
         Raises
         ------
         SpecError
-            The store on disk has another shape or segment interval; or the store is open with
-            another spec or ``migrate_on_read``.
+            The store on disk has another shape or segment interval. Or the store is already open
+            with another spec or another ``migrate_on_read``.
         FormatDowngradeError
             The store on disk has a newer format.
         InconsistentStateError
-            The store is of another kind or of two older formats; or a migration was interrupted
-            while it replaced the store.
+            The rows of the store have another shape or two older formats. Or a migration was
+            interrupted while it replaced the store.
         StateError
             The directory is read-only and has no such store.
         """
         self._check()
         if not isinstance(spec, StoreSpec):
-            raise TypeError(f"open() needs a StoreSpec, made by kstore_core.stores, not {spec!r}")
+            raise TypeError(
+                f"open() needs a StoreSpec from a function of kstore_core.stores, not {spec!r}"
+            )
         with self._opening, uninterrupted():
             self._check()
             known = self._stores.get(spec.name)
@@ -126,14 +128,14 @@ class StateStores(StateContents):
             face = known.face(self)
         if known.spec != spec:
             raise SpecError(
-                f"the store {spec.name!r} is already open with another spec: {known.spec}; pass "
-                f"that "
-                "spec, or close the state directory first"
+                f"the store {spec.name!r} is already open with another spec: {known.spec}. Pass "
+                "this spec, or close the state directory first"
             )
         if migrate_on_read not in (None, known.migrate_on_read):
             raise SpecError(
                 f"the store {spec.name!r} is already open with "
-                f"migrate_on_read={known.migrate_on_read}; close the state directory first"
+                f"migrate_on_read={known.migrate_on_read}. Pass this value, or close the state "
+                "directory first"
             )
         return face
 
@@ -180,45 +182,49 @@ class StateStores(StateContents):
     ) -> Restored:
         """Restore a store from a changelog, and commit the restored rows.
 
-        If the store is not open, this opens it. The restore begins after the last offset that the
-        store contains. Each batch of rows is committed with its offset, so a restore that was
-        killed resumes after the last committed batch.
+        If the store is not open, this method opens it. The restore begins after the last offset of
+        the changelog that the store has committed. Each batch of rows is committed with its offset,
+        so the next restore continues after the last committed batch if a restore was interrupted.
 
         Parameters
         ----------
         spec : StoreSpec
         changelog : Changelog
-            One partition of a topic: a `FileChangelog`, a `KafkaChangelog`, or your own class.
+            One partition of a topic, as a `FileChangelog`, a `KafkaChangelog`, or an object of your
+            own class.
         listener : callable, optional
-            The callback for the progress.
+            The callback that is called with the progress of the restore.
 
         Returns
         -------
         Restored
-            Counts of the records.
+            The counts of the records and rows, and the restored offsets of the input partitions.
 
         Raises
         ------
         TypeError
-            `changelog` is not a Changelog.
+            ``changelog`` is not a Changelog.
         InconsistentStateError
-            The log begins after the offset, ends before it, or has lost all its records.
+            The changelog begins after the offset that the store has committed, ends before this
+            offset, or has lost all its records.
         StateError
-            There are uncommitted writes, the store has a changelog of its own, or it retains
-            duplicates and was opened before.
+            There are uncommitted writes. Or the store has a changelog of its own. Or the store
+            retains duplicates and was already open.
         SpecError
-            The log has records of another kind of store, or its partition is negative.
+            The changelog has records of a store of another shape, or its partition is negative.
         FormatError, CorruptionError
-            The log is damaged; batches before the damage are restored.
+            The changelog is damaged. The batches before the damage were restored.
         """
         self._check()
         check_changelog(changelog)
         if self.read_only:
-            raise UnsupportedError(f"{self.path} was opened with read_only=True")
+            raise UnsupportedError(
+                f"{self.path} cannot be written, because it was opened with read_only=True"
+            )
         if self.staged_bytes:
             raise StateError(
-                f"{self.path} has {self.staged_bytes} bytes of uncommitted writes; commit them "
-                "before the restore, or close the state to discard them"
+                f"{self.path} has {self.staged_bytes} bytes of uncommitted writes. Commit them "
+                "before the restore, or close the state directory to discard them"
             )
         is_new = spec.name not in self._stores
         self.open(spec)
@@ -229,7 +235,7 @@ class StateStores(StateContents):
         return restored
 
     def _publish(self) -> None:
-        """Publish the committed state of the stores to readers."""
+        """Make the last commit of the stores visible to readers."""
         if self._snapshots is not None:
             stores = list(self._stores.items())
             self._snapshots.publish(

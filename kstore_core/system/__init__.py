@@ -1,1 +1,1 @@
-"""Access to the operating system: directories, locks, signals and temporary directories."""
+"""The functions that use the operating system for directories, locks and signals."""

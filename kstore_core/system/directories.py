@@ -19,7 +19,8 @@ def make_directory(directory: Path, *, synced: bool) -> None:
     Parameters
     ----------
     synced : bool
-        Sync the parents of the new directories, so that the directories survive a power cut.
+        If True, sync the parents of the new directories, so that the directories survive a power
+        cut.
     """
     made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     directory.mkdir(parents=True, exist_ok=True)
@@ -31,13 +32,13 @@ def make_directory(directory: Path, *, synced: bool) -> None:
 
 
 def more_files(error: OSError) -> str | None:
-    """Return advice if an error means too many open files, else None."""
+    """Return advice for the user if the error is that too many files are open, else None."""
     if error.errno not in (errno.EMFILE, errno.ENFILE):
         return None
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return (
-        f"The process may have {allowed} files open: allow more (ulimit -n), or close files and "
-        "stores that are not needed"
+        f"The limit of open files of this process is {allowed}. Raise the limit with ulimit -n, or "
+        "close files and stores that you do not need"
     )
 
 

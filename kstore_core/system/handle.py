@@ -63,8 +63,8 @@ class Handle:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(
-            f"{self!r} cannot be pickled or copied: an open handle belongs to its process. Pickle "
-            f"{self._instead}, and open it there"
+            f"{self!r} cannot be pickled or copied, because an open handle belongs to one process. "
+            f"Pickle {self._instead}, and open a new handle in the other process"
         )
 
     @abstractmethod

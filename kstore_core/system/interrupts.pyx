@@ -1,13 +1,13 @@
 # cython: language_level=3
-"""Sections that delay signals: a Ctrl-C within a section is raised at the end of the section.
+"""Sections that delay signals, so that a Ctrl-C in a section is raised at the section's end.
 
 Python runs a signal handler between any two bytecodes of the main thread. An exception of the
 handler, such as KeyboardInterrupt, may come after a handle was opened and before any variable refers
 to it. A section of this module delays the handlers of Python until the section ends. The module is
 compiled, so no handler runs between its own steps.
 
-Use a section for short work, such as a commit. If it has to wait, for a broker or a lock, put the
-wait into an :class:`interruptible` part, at a point where no change is incomplete.
+Use a section for short work, such as a commit. If the work must wait for a broker or a lock, put
+the wait into an :class:`interruptible` block, at a point where no change is incomplete.
 """
 
 import os
@@ -34,9 +34,10 @@ cdef list _pending = []                # signals that arrived within the section
 
 
 def _delay(signal, frame):
-    """Delay a signal. This is the handler of all signals within a section.
+    """Delay a signal. This function is the handler of all signals within a section.
 
-    It stores no reference to the frame, which would keep the frame's objects alive, such as scans.
+    The function stores no reference to the frame, because such a reference would keep the objects
+    of the frame alive, such as scans.
     """
     _pending.append(signal)
 
@@ -44,7 +45,8 @@ def _delay(signal, frame):
 cdef bint _is_main() except -1:
     """Return True if signal handlers run in this thread.
 
-    It asks Python itself: ``threading.main_thread`` is the thread that imported ``threading``.
+    The function tries to set a handler, which only the main thread may do. It does not use
+    ``threading.main_thread``, which returns the thread that first imported ``threading``.
     """
     global _main
     cdef unsigned long ident = PyThread_get_thread_ident()
@@ -59,7 +61,7 @@ cdef bint _is_main() except -1:
 
 
 cdef bint _restarts(int signal) noexcept:
-    """Return True if system calls restart after this signal; Python has no function for that."""
+    """Return True if system calls restart after this signal."""
     cdef sigaction_t action
     return sigaction(signal, NULL, &action) == 0 and (action.sa_flags & SA_RESTART) != 0
 
@@ -67,7 +69,8 @@ cdef bint _restarts(int signal) noexcept:
 cdef int _set(int signal, object handler, bint restarts) except -1:
     """Replace the handler of a signal.
 
-    If a signal is pending, Python runs its handler first. If that raises, nothing was changed.
+    If a signal is pending, Python first calls the handler of the pending signal. If this handler
+    raises, no handler is replaced.
     """
     cdef sigaction_t action
     _set_handler(signal, handler)
@@ -78,7 +81,7 @@ cdef int _set(int signal, object handler, bint restarts) except -1:
 
 
 cdef bint _is_shadowed(int signal, object handler) except -1:
-    """Return True if a C handler of another library, such as faulthandler, precedes Python's."""
+    """Return True if another library, such as faulthandler, has replaced Python's C handler."""
     global _python
     cdef sigaction_t before, after
     if sigaction(signal, NULL, &before) != 0:
@@ -110,7 +113,7 @@ cdef int _begin() except -1:
 
 
 cdef object _restore(list replaced):
-    """Restore all handlers, even if some raise; return the last exception, or None."""
+    """Restore all handlers, even if some raise. Return the last exception, or None."""
     raised = None
     for signal, handler, restarts in replaced:
         while True:
@@ -144,13 +147,15 @@ cdef int _end() except -1:
 
 
 cdef class uninterrupted:
-    """``with uninterrupted():`` begins a section that delays signals. Sections may be nested.
+    """A context manager whose block is a section that delays signals. Sections may be nested.
 
-    It does nothing in a thread other than the main one, because no handlers run there.
+    A section delays signals only in the main thread, because Python calls signal handlers only in
+    the main thread.
 
-    KeyboardInterrupt may still leave the section: from an :class:`interruptible` part, or sent by
-    ``PyThreadState_SetAsyncExc``. Then the local variables of the frames in its traceback are
-    cleared, so that handles which only those variables refer to are closed at once.
+    An exception KeyboardInterrupt may still leave the section, if it is raised in an
+    :class:`interruptible` block or is sent by ``PyThreadState_SetAsyncExc``. Then the local
+    variables of the frames in its traceback are cleared. So a handle is closed at once if only
+    these variables refer to the handle.
     """
 
     cdef bint _counted
@@ -176,9 +181,9 @@ cdef class uninterrupted:
 
 
 cdef class interruptible:
-    """``with interruptible():`` begins a part of a section in which signals are not delayed.
+    """A context manager whose block is a part of a section in which signals are not delayed.
 
-    Signals that are pending are handled at its begin. Outside a section it does nothing.
+    Pending signals are handled when the block begins. Outside a section the block has no effect.
     """
 
     cdef Py_ssize_t _before
@@ -214,11 +219,12 @@ cdef class interruptible:
 
 
 def enter(self):
-    """Enter the ``with`` block of a handle, as its ``__enter__``: check that it is open.
+    """Check that a handle is open. This function is the ``__enter__`` of handles.
 
-    An interrupt in an ``__enter__`` in Python skips ``__exit__``, and the traceback refers to the
-    handle, which stays open as long as the program refers to the exception. Here a signal is
-    delayed, and the traceback does not refer to the handle, so Python closes it at once.
+    If an interrupt comes in an ``__enter__`` that is written in Python, ``__exit__`` is not called,
+    and the traceback refers to the handle. The handle then stays open as long as the program refers
+    to the exception. This compiled function delays signals, and the traceback does not refer to the
+    handle. So Python closes the handle at once.
     """
     with uninterrupted():
         self._check()
@@ -226,7 +232,7 @@ def enter(self):
 
 
 def _after_fork():
-    """Make the forking thread the main thread of the child, without sections of other threads."""
+    """Make the forking thread the main thread of the child, and forget sections of other threads."""
     global _main, _depth, _replaced, _pending
     cdef list replaced = _replaced
     if _depth and PyThread_get_thread_ident() != _main:

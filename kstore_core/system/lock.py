@@ -1,4 +1,4 @@
-"""The file that locks a state directory for one writer. It also has the name of the engine."""
+"""The file that locks a state directory for one writer and contains the name of the engine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOCK_FILE = ".kstore.lock"
 _POLL_S = 0.02
 _DIGITS = b"%020d"
 _MOST_BYTES = 4096
-"""The most bytes that are read of a lock file. kstore never writes a longer lock file."""
+"""The maximum number of bytes that are read from a lock file. kstore never writes more bytes."""
 
 
 class DirectoryLock:
@@ -45,7 +45,7 @@ class DirectoryLock:
     engine : str
         The name of the engine to write to the lock file.
     timeout_s : float
-        The longest time in seconds to wait until another owner releases the lock.
+        The maximum time in seconds to wait until another owner releases the lock.
     check : callable, optional
         A function that is called after the lock was taken. If it raises an error, the lock is
         released and the file is unchanged.
@@ -53,7 +53,7 @@ class DirectoryLock:
     Raises
     ------
     EngineLockedError
-        Another process or handle has the lock; ``.pid`` is the process.
+        Another process or handle has the lock. The attribute ``pid`` is the id of the process.
     StorageFullError, StateError
         The lock file cannot be created or written, so the lock was not taken.
     """
@@ -105,10 +105,11 @@ class DirectoryLock:
                 if time.monotonic() >= deadline:
                     self._abandon()
                     pid = _pid(_read(self.path))
-                    who = "this process" if pid == os.getpid() else f"process {pid or '(unknown)'}"
+                    who = f"process {pid}" if pid else "an unknown process"
+                    who = "this process" if pid == os.getpid() else who
                     raise EngineLockedError(
-                        f"{self.path.parent} is open for writing in {who}; close it there, wait "
-                        "with lock_timeout_s=…, or open it with read_only=True",
+                        f"{self.path.parent} is open for writing in {who}. Close it in that "
+                        "process, wait with lock_timeout_s=…, or open it with read_only=True",
                         pid=pid,
                     ) from None
                 with interruptible():
@@ -128,7 +129,8 @@ class DirectoryLock:
     def change(self) -> contextlib.AbstractContextManager[None]:
         """Return a context manager for a change to several databases of the directory.
 
-        During the change the lock file has an odd number, so that other processes can wait.
+        During the change the lock file contains an odd number, so that other processes can wait
+        until the change has ended.
         """
         return _Change(self)
 
@@ -153,7 +155,7 @@ class DirectoryLock:
         """Write the number of changes to the lock file.
 
         The number is odd from the beginning to the end of a change. If an interrupt prevented the
-        write at an end, the next write adds 2.
+        write at the end of a change, the next write adds 2.
 
         Parameters
         ----------
@@ -203,7 +205,7 @@ _held: weakref.WeakSet[DirectoryLock] = weakref.WeakSet()
 def _after_fork() -> None:
     """Close the inherited lock files in a forked child.
 
-    Otherwise the child would keep the locks after its parent has ended.
+    Otherwise the child would have the locks even after its parent has ended.
     """
     for lock in list(_held):
         with contextlib.suppress(OSError):
@@ -225,13 +227,15 @@ def _explained(error: OSError, directory: Path) -> Exception:
     """Return the kstore error for a lock file that cannot be created or written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageFullError(
-            f"{directory}: no space left to write {LOCK_FILE}; nothing was changed. Make room, or "
-            "open it with read_only=True"
+            f"the disk of {directory} has no space left to write {LOCK_FILE}. Nothing was changed. "
+            "Free some space, or open the state directory with read_only=True"
         )
-    mend = "Move it away" if error.errno == errno.EISDIR else "Mend its permissions"
+    mend = "Move" if error.errno == errno.EISDIR else "Correct the permissions of"
+    away = " away" if error.errno == errno.EISDIR else ""
     return StateError(
         f"{directory} cannot be opened for writing, because its {LOCK_FILE} cannot be written: "
-        f"{error.strerror or error}. {mend}, or open it with read_only=True"
+        f"{error.strerror or error}. {mend} {LOCK_FILE}{away}, or open the state directory with "
+        "read_only=True"
     )
 
 
@@ -242,19 +246,19 @@ def recorded_engine(directory: Path) -> str | None:
 
 
 def lock_fault(directory: Path) -> str | None:
-    """Return the fault of a lock file, such as "is missing"; None if it names an engine."""
+    """Return the fault of a lock file, such as "is missing", or None if it names an engine."""
     path = directory / LOCK_FILE
     if not os.path.lexists(path):
         return "is missing"
     if not path.is_file():
-        return "is no file"
+        return "is not a file"
     if recorded_engine(directory) is not None:
         return None
     return "cannot be read" if path.stat().st_size else "is empty"
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return the content of the lock file; empty if the file is missing, damaged or no file."""
+    """Return the content of the lock file. It is empty if the file is missing or damaged."""
     try:
         if not path.is_file():  # A read of a pipe would block.
             return {}
@@ -272,14 +276,9 @@ def _pid(content: dict[str, Any]) -> int | None:
 
 
 class Changes(NamedTuple):
-    """The state of the changes to several databases, as the lock file shows it.
+    """The number of beginnings and ends of changes to several databases, as the lock file shows it.
 
-    Attributes
-    ----------
-    number : int
-        The number of beginnings and ends of changes.
-    at_rest : bool
-        True if no change is in progress.
+    ``at_rest`` is True if no change is in progress.
     """
 
     number: int
@@ -315,9 +314,9 @@ def _is_alive(pid: int | None) -> bool:
 def _is_held(directory: Path) -> bool:
     """Return True if a process has the lock, although the process in the lock file does not run.
 
-    A process in another container can have the lock; its pid cannot be seen in this container. The
-    test takes the lock for a short time, in which no writer can take the lock. So call this
-    function only if a crash is likely.
+    A process in another container may have the lock, because its pid is not visible in this
+    container. This function takes the lock for a short time, in which no writer can take the lock.
+    So call this function only if a crash is likely.
     """
     with (directory / LOCK_FILE).open("rb") as file:
         try:

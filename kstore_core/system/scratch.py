@@ -1,4 +1,4 @@
-"""Temporary directories of readers, and the removal of those whose process was killed.
+"""The temporary directories of readers, which are removed even if a reader is killed.
 
 The owner of a temporary directory locks a file in the directory. When the process ends, even by
 SIGKILL, the kernel releases the lock. A later reader removes directories whose file is not locked.
@@ -119,8 +119,8 @@ def _is_mine(directory: Path) -> bool:
 def _hold(file: Path, *, create: bool = False) -> int | None:
     """Lock a file and return its descriptor.
 
-    Return None if another process has locked or removed the file. On a file system without locks,
-    return the descriptor of a new file without a lock, and None for an existing file.
+    Return None if another process has locked or removed the file. If the file system has no locks,
+    return the descriptor of a new file without a lock, or None if the file already exists.
     """
     flags = os.O_CREAT | os.O_EXCL if create else 0
     held = os.open(file, os.O_RDWR | os.O_NOFOLLOW | flags, 0o600)

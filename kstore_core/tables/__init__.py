@@ -1,6 +1,6 @@
 """Tables, which are ordered maps of bytes, and their storage.
 
-Layers and shapes reach the engine only through tables.
+The layers and the typed stores reach the engine only through tables.
 """
 
 from kstore_core.tables.base import (

@@ -1,4 +1,4 @@
-"""The interface of a table, which is an ordered map of bytes. Layers and shapes use no other one.
+"""The interface of a table, which is an ordered map of bytes.
 
 :meth:`Table.write` writes any number of rows. :meth:`Table.put_one` writes a single row and is
 faster, because it allocates nothing. A value of ``None`` deletes the row. A range includes its
@@ -47,7 +47,7 @@ class Table(Protocol):
 
     @property
     def rows(self) -> StagedNamespace:
-        """The namespace that stages the writes. Scans of the table fail after its close."""
+        """The namespace that stages the writes. After its close, scans of the table fail."""
 
     @property
     def get(self) -> Callable[[bytes], bytes | None]:
@@ -67,7 +67,7 @@ class Table(Protocol):
 
     @property
     def expire(self) -> Callable[[int], None] | None:
-        """A function that removes all segments before an id; None if the table has no segments."""
+        """A function that removes all segments with lower ids; None if there are no segments."""
 
     @property
     def key_overhead(self) -> int:
@@ -83,7 +83,10 @@ class Table(Protocol):
         """Delete the rows with ``lo <= key < hi``, or with ``lo <= key`` if ``hi`` is None."""
 
     def scan(self, bounds: Bounds, /) -> Iterator[Chunk]:
-        """Return an iterator of chunks of rows in key order. Later writes do not change it."""
+        """Return an iterator of chunks of rows in key order.
+
+        Later writes do not change the result.
+        """
 
     def first(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
@@ -106,7 +109,7 @@ class StoredTable(Table, Protocol):
 
 
 class NamespaceTable:
-    """A table of the rows of one namespace. A staged row hides the stored row of the same key."""
+    """A table of the rows of one namespace. A staged row hides the stored row with its key."""
 
     segment_of = expire = None
     key_overhead = 0
@@ -135,12 +138,13 @@ class NamespaceTable:
 class Layer:
     """The base class of a table that wraps another table.
 
-    A subclass defines only the methods that it changes. ``__init__`` takes every method that the
-    subclass does not define from the table below, so that the call of such a method costs nothing
-    extra. Four methods depend on others. If a subclass changes ``write``, then ``put_one`` and
-    ``load`` call the changed ``write``. In the same way ``get_many`` calls a changed ``get``, and
-    ``first`` calls a changed ``scan``. If this is too slow, the subclass must define these methods
-    too.
+    A subclass defines only the methods that it changes. All other methods of its objects are the
+    methods of the table below, so their calls take no extra time.
+
+    There are exceptions, because some methods can be made of others. If a subclass defines
+    ``write``, then ``put_one`` and ``load`` call it. If it defines ``get``, then ``get_many`` calls
+    it. If it defines ``scan``, then ``first`` calls it. A subclass may also define these methods
+    itself, to make them faster.
 
     Parameters
     ----------
@@ -205,7 +209,7 @@ def _load(table: Table, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]
         for key in keys:
             place = (0 if segment_of is None else segment_of(key), key)
             if last is not None and place <= last:
-                raise ValueError(f"keys are not ascending: {key!r} after {last[1]!r}")
+                raise ValueError(f"keys are not ascending: {key!r} follows {last[1]!r}")
             last = place
         table.write(map(Write, keys, values))
         count += len(keys)
@@ -218,4 +222,4 @@ _SPECIAL_CASES: dict[str, tuple[str, Any]] = {
     "get_many": ("get", _get_many),
     "first": ("scan", _first),
 }
-"""For each method that calls another one: the called method, and the function to bind."""
+"""The methods that are made of another method: for each, that method and the function to bind."""

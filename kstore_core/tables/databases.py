@@ -1,7 +1,7 @@
 """The databases of one store.
 
-They contain the rows of the store and its record. The record is the store's metadata: its offsets,
-position, stream time and spec. This module opens the databases and writes commits to them.
+The databases contain the rows and the metadata of the store. The metadata are the offsets, the
+position, the stream time and the spec. This module opens the databases and writes commits to them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Storage(Protocol):
     def open(self) -> Table:
         """Return the table of the rows.
 
-        Call this once, after the stored spec was compared with the spec of the open.
+        The caller must first compare the stored spec with the spec of the open. Call this only
+        once.
         """
 
     def write(self, record: StoreRecord, entries: Entries, *, is_spill: bool = False) -> None:
@@ -64,7 +65,7 @@ class Storage(Protocol):
         entries : Entries
             The entries to write.
         is_spill : bool
-            The rows may be written before the entries.
+            True if the rows may be written before the entries.
         """
 
     @property
@@ -72,7 +73,7 @@ class Storage(Protocol):
         """The database of the store; None if each segment has a separate database."""
 
     def checkpoint(self, place: Callable[[Path], Path]) -> None:
-        """Copy the committed rows of each database to the path that ``place`` returns for it."""
+        """Copy the committed rows of each database. ``place`` returns the path of the copy."""
 
     @property
     def expired(self) -> Sequence[Any]:
@@ -103,7 +104,8 @@ def open_storage(
     StateError
         The directory has no such store, and ``options.read_only`` is True.
     SpecError
-        The directory has a store with this name, but only one of the two stores has segments.
+        The directory has a store with this name. The shape of one of the two stores has segments,
+        but the shape of the other store has none.
     InconsistentStateError
         The names of the segments in the directory do not fit the spec.
     """
@@ -113,13 +115,14 @@ def open_storage(
     in_segments = spec.shape in _IN_SEGMENTS
     there = engine.stores(root) if in_segments else engine.parents(root)
     if spec.name in there and not (in_segments or read_only):
-        # An opened store that never had a commit contains nothing, so its shape may change.
+        # A store that was opened but never committed contains nothing, so its shape may change.
         there = [] if engine.drop_parent(root, spec.name) else there
     if spec.name in there:
         kind = "without segments" if in_segments else "with segments (a window or session store)"
         raise SpecError(
-            f"{root} has a store {spec.name!r} {kind}, and it was opened as a {spec.shape} store; "
-            "open it with the spec that it was written with, or use another name"
+            f"{root} has a store {spec.name!r} {kind}, but the store was opened as a {spec.shape} "
+            "store. Open the store with the spec that it was written with, or use another name for "
+            "a new store"
         )
     if not in_segments:
         return OneDatabase(engine, root, spec, staging, options)
@@ -136,7 +139,7 @@ def _no_store(engine: Engine, root: Path, name: str) -> StateError:
     there = sorted({*engine.stores(root), *engine.parents(root)})
     return StateError(
         f"{root} has no store {name!r}; it has: {', '.join(there) or 'none'}. To create the store, "
-        "open the directory without read_only=True"
+        "open the state directory without read_only=True"
     )
 
 
@@ -157,7 +160,7 @@ class OneDatabase:
         self._pid = os.getpid()
         self._marked = False
         self._was_full = False
-        # Without this lock, a thread could return before another thread has written its rows.
+        # Without this lock, a commit could return while another thread still writes its rows.
         self._writing = RLock()
         self._loses_tails = options.loses_tails(engine)
         self._stored: StoredTable | None = None
@@ -214,7 +217,7 @@ class OneDatabase:
     def write(self, record: StoreRecord, entries: Entries, *, is_spill: bool = False) -> None:
         """Write the staged rows and the given entries of the metadata.
 
-        They are one batch, unless this is a spill of many rows.
+        The rows and the entries are written in one batch, except in a spill of many rows.
         """
         with self._writing:
             self._write(record, entries, is_spill=is_spill)
@@ -245,14 +248,14 @@ class OneDatabase:
                 namespace.clear(rows)
 
     def _write_large(self, name: str, rows: Rows, record: StoreRecord, entries: Entries) -> bool:
-        """Write many rows of a spill before its other entries, if the engine has a faster way."""
+        """Write the rows of a large spill before its entries, if this is faster on the engine."""
         if entries.spec is not None:  # rows cannot be read without their spec
             self.database.write({OFFSETS: Entries(spec=entries.spec).rows(record)})
             self.database.sync()
         return self.database.write_large(name, rows)
 
     def checkpoint(self, place: Callable[[Path], Path]) -> None:
-        """Copy the database to the path that ``place`` returns for its path."""
+        """Copy the database. ``place`` returns the path of the copy for the database's path."""
         self.database.checkpoint(place(self.database.path))
 
     def _open_again(self, table: StoredTable) -> None:

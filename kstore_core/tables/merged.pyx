@@ -30,19 +30,20 @@ cdef tuple without_nones(list keys, list values):
 cdef class MergedScan:
     """An iterator of chunks that merges the rows of an upper and a lower source.
 
-    If both sources have a key, the iterator returns the upper row. If the value of the upper row is
-    None, the iterator returns no row for the key. It also skips the lower rows in deleted ranges.
+    If both sources have a row for a key, the iterator returns the upper row. If the value of the
+    upper row is None, the iterator returns no row for the key. It also skips the lower rows in
+    deleted ranges.
 
     Parameters
     ----------
     upper, lower : iterable of (keys, values)
-        The two sources. Within each source no key may occur twice, and the keys must ascend, or
-        descend if ``reverse`` is True.
+        The two sources. The keys of each source must be strictly ascending; if ``reverse`` is True,
+        strictly descending.
     ranges : tuple of (lo, hi)
-        The deleted ranges, each of which hides the lower rows with ``lo <= key < hi``. A range
-        without an upper end has ``hi`` None.
+        The deleted ranges. Each range hides the lower rows with ``lo <= key < hi``. If ``hi`` is
+        None, the range has no upper end.
     reverse : bool
-        True if the keys of both sources descend.
+        True if the keys of both sources are in descending order.
     convert : callable, optional
         The function ``convert(key, value)`` that returns the new value of a lower row. It is called
         when the chunk of the row is read.

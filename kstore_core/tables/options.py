@@ -16,11 +16,11 @@ class OpenOptions:
     Attributes
     ----------
     durability : {"process", "power", "changelog"}
-        The level that determines what a commit survives.
+        The durability level of a commit.
     read_only : bool
         If True, the databases are opened for reading only.
     migrate_on_read : bool
-        If True, a lookup that finds a row in an older format rewrites the row in the new format.
+        If True, a lookup of a row in an older format rewrites the row in the new format.
     """
 
     durability: Durability = "process"

@@ -1,3 +1,5 @@
 __all__ = ["PointTable"]
 
-class PointTable: ...
+class PointTable:
+    @property
+    def points(self) -> PointTable: ...

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The base class of tables whose single rows compiled code can read and write."""
+"""The base class of tables with methods for single rows that compiled code can call."""
 
 __all__ = ["PointTable"]
 
@@ -9,6 +9,11 @@ cdef class PointTable:
 
     The typed stores read and write single rows of such a table without Python calls.
     """
+
+    @property
+    def points(self):
+        """The object through which compiled code reads and writes single rows: this table."""
+        return self
 
     cdef object look_up(self, bytes key):
         """Return the value of ``key``, or None if the key is missing."""

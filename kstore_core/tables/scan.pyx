@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The iterator that every read of a range returns. It reads a chunk of rows when it needs one."""
+"""The class `Scan`, the iterator that every read of a range returns."""
 
 from cpython.bytes cimport PyBytes_CheckExact, PyBytes_GET_SIZE
 
@@ -15,7 +15,7 @@ cdef enum:
 
 
 cdef inline Py_ssize_t size_of(object value) except -1:
-    """The size of a stored value in bytes; a version is a tuple that begins with its value."""
+    """Return the size of a stored value in bytes. The value is the first item of a version."""
     data = value if PyBytes_CheckExact(value) else (<tuple?>value)[0]
     return PyBytes_GET_SIZE(<bytes?>data)
 
@@ -23,21 +23,21 @@ cdef inline Py_ssize_t size_of(object value) except -1:
 cdef class Scan:
     """An iterator of ``(key, value)`` items, and a context manager.
 
-    A scan returns rows in key order, and returns them as they were when the scan was created. It
-    reads one chunk of rows at a time. A scan that is closed, or read to its end, releases the
-    engine's iterator.
+    A scan returns rows in key order. Writes after the creation of the scan do not change its
+    result. A scan reads one chunk of rows at a time. It releases the engine's iterator at its end,
+    or when it is closed.
 
     Parameters
     ----------
     rows : StagedNamespace
         The namespace of the rows. Once it is closed, the scan raises StoreClosedError.
     chunks : iterator of (keys, values), or None
-        The chunks of rows; the scan is empty if None.
+        The chunks of rows. If None, the scan is empty.
     item : callable
-        Converts a row to an item: ``item(key, value)``.
+        The function ``item(key, value)`` that converts a row to an item.
     table : callable
-        Converts rows to a ``pyarrow.Table``: ``table(keys, values, headers)``. ``headers`` is False
-        if the table needs no column of headers.
+        The function ``table(keys, values, headers)`` that converts rows to a ``pyarrow.Table``. If
+        ``headers`` is False, the table needs no column of headers.
     """
 
     def __cinit__(self, StagedNamespace rows, chunks, item, table):
@@ -54,9 +54,9 @@ cdef class Scan:
 
     def __reduce_ex__(self, _):
         raise TypeError(
-            f"a scan of namespace {self._rows.name!r} cannot be pickled or copied: it reads the "
-            "store that is open in this process. Pickle the list of its items, or the store's spec and "
-            "the path of its state directory, and scan it there"
+            f"a scan of namespace {self._rows.name!r} cannot be pickled or copied, because it reads a "
+            "store that is open in this process. Pickle the list of its items instead. Or pickle the "
+            "store's spec and the path of the state directory, and scan the store in the other process"
         )
 
     def __iter__(self):
@@ -73,7 +73,7 @@ cdef class Scan:
         if not self._open:
             raise StoreClosedError(f"this scan of namespace {self._rows.name!r} has been closed")
         if self._chunks is None and self._at == self._size:
-            return False  # Do not raise if the end of the scan has closed the store.
+            return False  # The store may close at the end of its scan. Do not raise then.
         self._rows._check_open()
         while self._at == self._size:
             if self._chunks is None:
@@ -113,13 +113,13 @@ cdef class Scan:
         Parameters
         ----------
         columns : iterable of str, optional
-            The names of the columns to return, in this order. By default all columns of the record,
-            the key first. A table without headers takes less time.
+            The names of the columns to return, in this order. By default the key and all other
+            columns are returned. A table without headers takes less time.
 
         Raises
         ------
         ValueError
-            The scan has no column of a name in ``columns``, or ``columns`` is empty.
+            ``columns`` is empty, or contains a name that no column of the scan has.
         """
         import pyarrow as pa
 
@@ -130,20 +130,21 @@ cdef class Scan:
     def to_arrow_batches(self, *, max_rows=65_536, columns=None):
         """Iterate over the remaining items as instances of ``pyarrow.RecordBatch``.
 
-        Each batch is read when it is asked for, so the scan holds the rows of one batch at a time.
+        Each batch is read only when the caller asks for it, so only the rows of one batch are in
+        memory.
 
         Parameters
         ----------
         max_rows : int
-            The greatest number of rows of a batch. A batch of large rows has fewer: it ends at
-            32 MiB of stored values.
+            The maximum number of rows in a batch. A batch has fewer rows if its stored values
+            exceed 32 MiB.
         columns : iterable of str, optional
-            As for :meth:`to_arrow`.
+            The names of the columns, with the same meaning as in :meth:`to_arrow`.
 
         Raises
         ------
         ValueError
-            ``max_rows`` is less than 1, or as for :meth:`to_arrow`.
+            ``max_rows`` is less than 1, or ``columns`` is not valid (see :meth:`to_arrow`).
         """
         if max_rows < 1:
             raise ValueError(f"max_rows must be at least 1, not {max_rows}")
@@ -154,7 +155,7 @@ cdef class Scan:
             yield from table.combine_chunks().to_batches()
 
     def _tables(self, Py_ssize_t max_rows, names):
-        """Iterate over tables of the remaining items."""
+        """Iterate over the remaining items as Arrow tables of at most `max_rows` rows."""
         cdef list keys, values
         cdef bint headers = names is None or "headers" in names
         while True:
@@ -165,7 +166,7 @@ cdef class Scan:
             yield table if names is None else table.select(names)
 
     cdef tuple _taken(self, Py_ssize_t max_rows):
-        """The next rows, at most ``max_rows`` and about ``_BATCH_BYTES`` bytes of values."""
+        """Return the next rows: at most ``max_rows``, with about ``_BATCH_BYTES`` of values."""
         cdef list keys = [], values = []
         cdef Py_ssize_t begin, end, rows = 0
         cdef long long size = 0
@@ -185,7 +186,7 @@ cdef class Scan:
         return table if names is None else table.select(names)
 
     def _names_of(self, columns):
-        """The names of the columns to return, or None for all; raises for an unknown name."""
+        """Return the checked names of the columns to return, or None to return all columns."""
         if columns is None:
             return None
         if isinstance(columns, str):
@@ -196,10 +197,10 @@ cdef class Scan:
             if name not in known:
                 raise ValueError(
                     f"this scan of namespace {self._rows.name!r} has no column {name!r}; its columns "
-                    f"are {', '.join(known)}"
+                    f"are: {', '.join(known)}"
                 )
         if not names:
-            raise ValueError(f"columns must name at least one of {', '.join(known)}")
+            raise ValueError(f"columns must not be empty; the columns of this scan are: {', '.join(known)}")
         return names
 
     def close(self):

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The rows in memory that are written but not committed. Such rows are called staged.
+"""The staged rows: rows in memory that are written but not committed.
 
 Every write to a state directory is staged first. A read looks for a staged row before it reads the
 engine. A commit sorts all staged rows of a database and writes them in one batch. If a write would
@@ -34,9 +34,9 @@ cdef class Staging:
     Parameters
     ----------
     max_bytes : int
-        The greatest total size of all staged keys and values, in bytes; no limit if negative.
+        The maximum total size of all staged keys and values, in bytes; no limit if negative.
     transactional : bool
-        If True, refuse a write beyond the limit; if False, spill the staged rows.
+        If True, refuse a write beyond the limit. If False, spill the staged rows.
     max_key_bytes : int, optional
         The size of the longest key that the engine accepts, in bytes; no limit if None.
     empty_keys : bool
@@ -45,8 +45,8 @@ cdef class Staging:
     Attributes
     ----------
     owner : callable or None
-        A function that returns the state directory, or None once the state directory was garbage
-        collected. Each scan keeps a reference to the state directory until the scan ends.
+        A function that returns the state directory, or None after the garbage collection of the
+        state directory. Each scan keeps a reference to the state directory until the scan ends.
     stores : list
         The open stores. The method ``spill()`` of a store writes its staged rows to the engine.
     staged_bytes : int
@@ -85,12 +85,12 @@ cdef class Staging:
         )
 
     cdef int _grow(self, long long size) except -1:
-        """Make room for ``size`` more bytes. Return True if this spilled the staged rows."""
+        """Make room for ``size`` more bytes. Return True if the staged rows were spilled for it."""
         if not self._has_room(size):
             if self.transactional:
                 raise UncommittedLimitError(
                     f"{self.staged_bytes + size} uncommitted bytes exceed uncommitted_max_bytes="
-                    f"{self.max_bytes}; the last write was not made. Commit more often or raise "
+                    f"{self.max_bytes}; the last write was not made. Commit and repeat the write, or raise "
                     "the limit"
                 )
             if self.staged_bytes > 0:
@@ -154,7 +154,7 @@ cdef class StagedNamespace(PointTable):
         _living.add(self)
 
     def rebase(self, database):
-        """Use a database that was closed and opened again. The staged rows are kept."""
+        """Use a reopened database in place of the closed one. Staged rows do not change."""
         if self._writable or self.name in database.namespaces():
             self.base = database.namespace(self.name)
         else:
@@ -174,36 +174,36 @@ cdef class StagedNamespace(PointTable):
         if not self._open:
             if self._pid != os.getpid():
                 raise ForkedHandleError(
-                    f"the store with namespace {self.name!r} was opened by process {self._pid} "
-                    f"and is used in {os.getpid()}, a fork of it; open the state directory in the "
-                    "process that uses it"
+                    f"the store with the namespace {self.name!r} was opened by the process "
+                    f"{self._pid}, so its fork {os.getpid()} cannot use it. Open the state directory "
+                    "in the process that uses it"
                 )
-            raise StoreClosedError(f"the store with namespace {self.name!r} has been closed")
+            raise StoreClosedError(f"the store with the namespace {self.name!r} has been closed")
         return 0
 
     cdef int _check_writable(self) except -1:
         self._check_open()
         if not self._writable:
             raise UnsupportedError(
-                f"the state directory was opened with read_only=True; nothing in {self.name!r} "
-                "can be written"
+                f"cannot write to the namespace {self.name!r}, because the state directory was "
+                "opened with read_only=True"
             )
         return 0
 
     cdef int _check_key(self, bytes key) except -1:
-        """Raise for a key that the engine would refuse at the commit."""
+        """Raise an error for a key that the engine would refuse at the commit."""
         if key is None:
-            raise TypeError("a key is bytes, not None")
+            raise TypeError("a key must be bytes, not None")
         cdef Py_ssize_t size = len(key)
         if size > self._staging.max_key_bytes:
             raise KeyTooLongError(
-                f"the key {key[:16]!r}… has {size} bytes, and the engine accepts at most "
+                f"the key {key[:16]!r}… has {size} bytes, but the engine accepts at most "
                 f"{self._staging.max_key_bytes}, including the bytes that kstore adds for "
-                "versions and windows; nothing was written. Use shorter keys or another engine"
+                "versions and windows. Nothing was written. Use shorter keys or another engine"
             )
         if size == 0 and not self._staging.empty_keys:
             raise UnsupportedError(
-                "the key is empty, and the engine cannot hold the empty key; nothing was written. "
+                "the key is empty, but the engine cannot store an empty key. Nothing was written. "
                 "Use another key or another engine"
             )
         return 0
@@ -220,7 +220,7 @@ cdef class StagedNamespace(PointTable):
         if not self._open:
             self._check_open()
         if key is None:
-            raise TypeError("a key is bytes, not None")
+            raise TypeError("a key must be bytes, not None")
         if not self._nothing_staged():
             value = self._rows.rows.get(key, _MISSING)
             if value is not _MISSING:
@@ -230,8 +230,8 @@ cdef class StagedNamespace(PointTable):
         try:
             return self._base_get(key)
         except Exception:
-            # The fast function raises without an explanation. The slow function finds the same
-            # fault and explains it.
+            # The error of the fast function explains nothing. The slow function finds the same
+            # fault and raises an error that explains it.
             return self.base.get(key)
 
     def get_many(self, list keys not None):
@@ -255,7 +255,7 @@ cdef class StagedNamespace(PointTable):
         return values
 
     cdef long long _growth(self, bytes key, bytes value) except? -1:
-        """Return by how many bytes the staged size would change if this row were staged."""
+        """Return the change in the staged size, in bytes, that this row would make."""
         cdef object old = self._rows.rows.get(key, _MISSING)
         cdef long long growth = 0 if value is None else len(value)
         if old is _MISSING:
@@ -279,13 +279,33 @@ cdef class StagedNamespace(PointTable):
         return self.put(key, value)
 
     def put_many(self, dict rows not None):
-        """Stage the value of each key, or its deletion if the value is None.
+        """Stage the value of each key, or the deletion of the key if the value is None.
 
         If staging has no room for all rows, or a key is invalid, no row is staged.
         """
         self._check_writable()
         self._staging._grow(self._growth_of(rows))
         self._stage_all(rows)
+
+    def put_columns(self, list keys not None, list values not None):
+        """Stage rows from two lists of the same length, like :meth:`put_many`."""
+        cdef Py_ssize_t i
+        cdef bytes key, value
+        cdef long long growth = 0
+        if len(keys) != len(values):
+            raise ValueError(f"there are {len(keys)} keys but {len(values)} values")
+        self._check_writable()
+        for key, value in zip(keys, values):
+            self._check_key(key)
+            growth += len(key) + (0 if value is None else len(value))
+        if not self._staging._has_room(growth):  # not even if no row replaces a staged one
+            growth = 0
+            for key, value in zip(keys, values):
+                growth += self._growth(key, value)
+            self._staging._grow(growth)
+        for i in range(len(keys)):
+            key, value = <bytes>keys[i], <bytes>values[i]
+            self._stage(key, value, self._growth(key, value))
 
     cdef int _stage(self, bytes key, bytes value, long long growth) except -1:
         """Stage a row, after :meth:`Staging._grow` has made room for it."""
@@ -295,7 +315,7 @@ cdef class StagedNamespace(PointTable):
         return 0
 
     cdef long long _growth_of(self, dict rows) except? -1:
-        """Return by how many bytes the staged size would change. Raise for an invalid key."""
+        """Return the change in the staged size, in bytes. Raise an error for an invalid key."""
         cdef bytes key, value
         cdef long long growth = 0
         for key, value in rows.items():
@@ -310,7 +330,7 @@ cdef class StagedNamespace(PointTable):
         return 0
 
     def delete_range(self, bytes lo not None, bytes hi):
-        """Stage the deletion of the rows with ``lo <= key < hi``; no upper limit if None."""
+        """Stage the deletion of the rows with ``lo <= key < hi``. None means no upper limit."""
         self._check_writable()
         cdef list doomed = []
         cdef OrderedRows rows = self._rows
@@ -330,9 +350,9 @@ cdef class StagedNamespace(PointTable):
         self._writes += 1
 
     def scan(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
-        """Return chunks of the rows with ``lo <= key < hi``, as they are at this call.
+        """Return chunks of the rows with ``lo <= key < hi``, as of the time of this call.
 
-        A staged row hides the stored row of the same key.
+        A staged row hides the stored row with its key.
         """
         self._check_open()
         cdef unsigned long long takes
@@ -351,7 +371,7 @@ cdef class StagedNamespace(PointTable):
             close_chunks(lower)
 
     cdef tuple _start(self, bytes lo, bytes hi, bint reverse):
-        """Return the first chunk of a scan and an iterator of the rest, each None if empty."""
+        """Return the first chunk of a scan, and an iterator of the rest. An empty part is None."""
         self._check_open()
         if self._nothing_staged():
             return self.base.start(lo, hi, reverse=reverse)
@@ -362,7 +382,7 @@ cdef class StagedNamespace(PointTable):
     cdef list _starts(self, list ranges, bint reverse):
         """Return the result of ``_start`` for each range, all read from one snapshot.
 
-        Return None if rows are staged, or if this engine gains nothing by reading them together.
+        Return None if rows are staged, or if the engine has no faster way to read them together.
         """
         self._check_open()
         return self.base.starts(ranges, reverse=reverse) if self._nothing_staged() else None
@@ -379,7 +399,7 @@ cdef class StagedNamespace(PointTable):
     def load(self, chunks):
         """Load ascending rows directly into the engine, and return their number.
 
-        A staged row hides the loaded row of the same key.
+        A staged row hides a loaded row with its key.
         """
         self._check_writable()
         return self.database.load(self.name, chunks)
@@ -405,14 +425,14 @@ cdef class StagedNamespace(PointTable):
         return Rows(*self._take())
 
     def clear(self, written=None):
-        """Remove staged rows. A scan that is already open still returns these rows.
+        """Remove staged rows. Open scans still return these rows.
 
         Parameters
         ----------
         written : Rows, optional
-            The rows to remove. They must be the result of :meth:`staged`, and a commit must have
-            written them to the engine. Rows that another thread has staged since are kept. All rows
-            are removed if None.
+            The rows to remove: the result of :meth:`staged`, which a commit has written to the
+            engine. Rows that another thread has staged since are not removed. If None, all rows are
+            removed.
         """
         if written is None or self._writes == self._staged_writes:
             self._count(-self._bytes)
@@ -423,34 +443,34 @@ cdef class StagedNamespace(PointTable):
         flushed = set(map(id, written.deleted_ranges))
         self._ranges = [pair for pair in self._ranges if id(pair) not in flushed]
         for key, value in zip(written.keys, written.values):
-            # A range deletion removes the staged rows of its range. So if a row lies in a range
-            # that is staged now, the row was put after the deletion, and is kept.
+            # A range deletion removes the staged rows of its range. So a row in a range that is
+            # staged now was put after the deletion, and must stay.
             if self._rows.rows.get(key, _MISSING) is value and not in_ranges(self._ranges, key):
                 self._count(-len(<bytes>key) - (0 if value is None else len(<bytes>value)))
                 self._rows.unset(key)
 
     def close(self):
-        """Discard the staged rows, and raise on every later use."""
+        """Discard the staged rows, and make every later use raise StoreClosedError."""
         if self._open:
             self.clear()
             self._open = False
-            # Somebody may still reference the store, so release the handles of the engine now.
+            # References to the store may remain, so release the handles of the engine now.
             self._base_get = self.base = self.database = None
 
 
 def reserve(list groups not None):
-    """Make room in staging for the rows of several tables. Raise if there is no room for all.
+    """Make room in staging for the rows of several tables. Raise an error if all do not fit.
 
     Parameters
     ----------
     groups : list of (tuple of StagedNamespace, dict)
-        For each table its namespaces and the rows to write. A write puts the rows to the first
-        namespace, and deletes their keys from the other namespaces of the table.
+        The namespaces of each table, and the rows to write to it. A write stages the rows in the
+        first namespace, and deletes their keys from the other namespaces of the table.
 
     Returns
     -------
     list of int
-        For each group, the number of bytes by which its rows change the staged size.
+        The change in the staged size, in bytes, that the rows of each group make.
     """
     cdef StagedNamespace namespace, first
     cdef long long growth
@@ -470,8 +490,8 @@ def reserve(list groups not None):
 def take(tuple namespaces not None):
     """Return the staged rows of several namespaces for a commit, all as of one point in time.
 
-    If another thread stages a row in each of two namespaces together, the result contains both rows
-    or neither.
+    If another thread stages rows in two namespaces together, the result contains either all of
+    these rows or none of them.
 
     Parameters
     ----------
@@ -506,7 +526,7 @@ _living = weakref.WeakSet()
 
 
 def _after_fork():
-    """Mark all namespaces that the parent process opened as closed, in a forked child."""
+    """In a forked child, mark all namespaces that the parent process opened as closed."""
     cdef StagedNamespace namespace
     for namespace in list(_living):
         namespace._open = False

@@ -1,7 +1,7 @@
-"""Reads of the stored rows of a versioned table that may contain the requested versions.
+"""Functions that read the stored rows of a versioned table, without decoding them.
 
-For each key, a versioned table stores one row with the latest version and one row per segment with
-older versions. The readers of this module return such rows without decoding them.
+For each key, a versioned table stores one row with the latest version, and one row per segment with
+older versions. The functions yield the rows that may contain the requested versions.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 __all__ = ["FOREVER", "rows_for", "rows_since"]
 
 FOREVER = 2**63 - 1
-"""The greatest time in ms. At this time only the latest version of a key is valid."""
+"""The greatest possible time in ms. At this time only the latest version of a key is valid."""
 
 
 def rows_for(
     table: VersionedTable, keys: pa.Array, earliest: npt.NDArray[np.int64]
 ) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """Yield the stored rows of some keys that contain the versions since a time per key.
+    """Yield the stored rows with the versions of each key since a time, which may differ by key.
 
-    First, one lookup reads the rows of the latest versions. Then one lookup per segment, from the
-    newest segment to the oldest, reads the rows of the keys that still need older versions. A row
-    may contain versions from before the time as well.
+    First, one lookup reads the rows of the latest versions. Then the function goes from the newest
+    segment to the oldest. One lookup per segment reads the rows of the keys that still need older
+    versions. A row may also contain versions from before the time.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def rows_for(
         The keys. They must be distinct and not null, and should ascend, so that an engine reads
         each block only once.
     earliest : array of int64
-        For each key a time in ms: the function yields the version that was valid at this time, and
+        The time of each key in ms. The function yields the version that was valid at this time, and
         all newer versions.
 
     Yields

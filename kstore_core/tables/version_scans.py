@@ -1,4 +1,4 @@
-"""Scans of a versioned table, which return keys with their latest versions or as of a time."""
+"""Scans of a versioned table that return keys with their versions, latest or as of a time."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ __all__ = [
 ]
 
 LATEST_PREFIX = b"\xff" * 8
-"""The prefix of the rows that store latest versions, which is -1 as a segment id."""
+"""The prefix of the rows that store latest versions: the segment id -1."""
 
 _ID = struct.Struct(">q")
 
 Version = tuple[bytes, int, int | None]
 """The value of a version, its valid-from (ms, inclusive) and its valid-to (ms, exclusive).
 
-The valid-to of the latest version is None. A version is a plain tuple, because every read of a
-version creates a tuple, and a plain tuple is created fastest.
+The valid-to of the latest version is None. Every read of a version creates such a tuple. It is a
+plain tuple, because the creation of a plain tuple is fastest.
 """
 
 
@@ -66,7 +66,7 @@ def scan_as_of(
     rows : Table
         The table of the stored rows.
     prefixes : iterable of bytes
-        The prefixes of the segments to read; the newest segment must come first.
+        The prefixes of the segments to read. The prefix of the newest segment must come first.
     bounds : Bounds
         The range of keys to read, and the direction.
     as_of : int

@@ -16,6 +16,7 @@ cdef class VersionedTable:
     cdef bytes _row(self, bytes row_key)
     cdef bint _live(self, int64_t segment) except -1
     cdef int _expire(self) except -1
+    cdef int64_t set(self, bytes key, bytes value, int64_t timestamp) except? -2
     cdef int64_t _plan(self, bytes key, bytes value, int64_t timestamp, dict writes) except? -2
     cdef int64_t _plan_in_history(
         self, bytes key, bytes value, int64_t timestamp, bint has_newer, int64_t newer, dict writes
@@ -29,3 +30,4 @@ cdef class VersionedTable:
     ) except? -2
     cdef tuple _latest(self, bytes key, int64_t as_of)
     cpdef tuple get(self, bytes key)
+    cpdef tuple get_as_of(self, bytes key, int64_t as_of)

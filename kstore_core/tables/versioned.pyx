@@ -1,10 +1,10 @@
 # cython: language_level=3, cdivision=True
 """The versioned table, which stores the history of each key in rows of one namespace (KIP-889).
 
-One row contains the latest version of a key. Older versions are stored by segments of time, one row
-per key and segment; the *valid-to* of a version determines its segment. The rows, the order of the
-writes and the results are those of ``RocksDBVersionedStore`` in Kafka Streams.
-docs/compatibility.md lists the differences, which correct faults of Kafka Streams.
+One row contains the latest version of a key. Older versions are in segments of time, with one row
+per key and segment. The *valid-to* of a version is the end of its validity, and determines its
+segment. The rows, the order of the writes and the results are those of ``RocksDBVersionedStore`` in
+Kafka Streams. docs/compatibility.md lists the differences, which correct faults of Kafka Streams.
 
 The table accepts late versions. The typed store checks with its clock whether a version is late
 before it writes the version.
@@ -55,7 +55,7 @@ cdef class VersionedTable:
         self.clock = clock
         self._namespace = rows.rows if type(rows) is NamespaceTable else None
         self._prefixes = {}
-        # Other threads may read this list, so a write replaces the list and never changes it.
+        # Other threads may read this list. So a write replaces the list, and never changes it.
         self._ids = []
         self.find_segments()
 
@@ -98,7 +98,7 @@ cdef class VersionedTable:
         return self.rows.get(row_key)
 
     cdef bint _live(self, int64_t segment) except -1:
-        """Add ``segment`` to the list of segments. Return False if it has expired instead."""
+        """Add ``segment`` to the list of segments. If it has expired, only return False."""
         cdef list ids = self._ids
         if segment < self._segment_of(self.clock.horizon):
             return False
@@ -121,8 +121,8 @@ cdef class VersionedTable:
             self.rows.delete_range(_FIRST_ID, _ID.pack(first_live))
         return 0
 
-    # Writes. A put collects its rows and writes them together, so that a read never sees only some
-    # of them. Rows of older versions are written first.
+    # Writes. A put collects its rows and writes them together, so a read never sees only some of
+    # them. Rows of older versions are written first.
 
     def put(self, bytes key not None, bytes value, int64_t timestamp):
         """Put a version of ``key`` that is valid from ``timestamp`` (ms). None is a tombstone.
@@ -132,9 +132,13 @@ cdef class VersionedTable:
         Returns
         -------
         int
-            The valid-to of the new version in ms; LATEST (-1) if it is the latest version; NOT_PUT
-            (-2**63) if it was not stored because it is too old for the history.
+            The valid-to of the new version in ms. LATEST (-1) if the version is the latest. NOT_PUT
+            (-2**63) if the version was not stored because it is too old for the history.
         """
+        return self.set(key, value, timestamp)
+
+    cdef int64_t set(self, bytes key, bytes value, int64_t timestamp) except? -2:
+        """Put a version; the C form of :meth:`put`."""
         cdef dict writes = {}
         cdef int64_t code = self._plan(key, value, timestamp, writes)
         if self._namespace is not None:
@@ -216,7 +220,7 @@ cdef class VersionedTable:
     cdef bint _bury(self, bytes key, int64_t timestamp, dict writes) except -1:
         """Store a tombstone that no newer version follows.
 
-        Return False if its segment has expired, so that the tombstone was not stored.
+        Return False if the tombstone was not stored because its segment has expired.
         """
         cdef int64_t segment = self._segment_of(timestamp)
         cdef int64_t end
@@ -269,9 +273,9 @@ cdef class VersionedTable:
         return self._latest(key, INT64_MAX)
 
     cdef tuple _latest(self, bytes key, int64_t as_of):
-        """Return the latest version if it is valid from ``as_of`` (ms) or earlier, or None."""
+        """Return the latest version, or None if its validity begins after ``as_of`` (ms)."""
         if key is None:
-            raise TypeError("a key is bytes, not None")
+            raise TypeError("a key must be bytes, not None")
         cdef bytes row = self._row(_LATEST + key)
         if row is None:
             return None
@@ -279,12 +283,12 @@ cdef class VersionedTable:
         return (row[8:], timestamp, None) if timestamp <= as_of else None
 
     def latest_of(self, bytes row_key not None, bytes row not None):
-        """Return the version in a stored row if the row stores a latest version, or None."""
+        """Return the latest version that a row stores, or None if the row stores older versions."""
         if not row_key.startswith(_LATEST):
             return None
         return row[8:], _time_of(row), None
 
-    def get_as_of(self, bytes key, int64_t as_of):
+    cpdef tuple get_as_of(self, bytes key, int64_t as_of):
         """Return the version of ``key`` that was valid at ``as_of`` (ms), or None."""
         cdef tuple latest = self._latest(key, as_of)
         cdef list ids
@@ -304,7 +308,8 @@ cdef class VersionedTable:
     def get_many(self, list keys not None, as_of=None):
         """Return a version, or None, for each of ``keys``, in the order of ``keys``.
 
-        The versions are those that were valid at ``as_of`` (ms), or the latest ones if it is None.
+        The result has the versions that were valid at ``as_of`` (ms), or the latest versions if
+        ``as_of`` is None.
         """
         cdef list found = []
         cdef list ids, later, wanted
@@ -335,9 +340,9 @@ cdef class VersionedTable:
     def history(self, bytes key not None, from_ts, to_ts, *, bint reverse):
         """Return the versions of ``key`` that were valid at some time in a range.
 
-        The range is from ``from_ts`` to ``to_ts``, both in ms and inclusive. A limit of None means
-        that the range has no limit at that end. The oldest version comes first, or the newest
-        version if ``reverse`` is True. The result contains no tombstones.
+        The range is from ``from_ts`` to ``to_ts``, both in ms and inclusive. If a limit is None,
+        the range has no limit at that end. The oldest version comes first, or the newest version if
+        ``reverse`` is True. The result contains no tombstones.
         """
         lo = INT64_MIN if from_ts is None else from_ts
         hi = INT64_MAX if to_ts is None else to_ts
@@ -350,8 +355,8 @@ cdef class VersionedTable:
                 row = self._row(self._row_key(segment, key))
                 if row is not None:
                     found = segment_rows.find_all(row, lo, hi)
-                    # If another thread puts a newer version during this read, the version that was
-                    # the latest moves to a segment row, and would be returned twice.
+                    # Another thread may put a newer version during this read. The former latest
+                    # version then moves to a segment row, and would be returned twice.
                     while versions and found and found[0][0] >= versions[-1][1]:
                         del found[0]
                     versions += [
@@ -389,6 +394,6 @@ cdef int64_t _time_of(bytes latest) except? -2:
 def _check_has_segment(key):
     if len(key) < len(_LATEST):
         raise InconsistentStateError(
-            f"the stored key {key!r} does not begin with a segment id, so this is not a versioned "
-            "store; open the store with the spec that it was written with"
+            f"the stored key {key!r} does not begin with a segment id, so the store is not a "
+            "versioned store. Open the store with the spec that it was written with"
         )

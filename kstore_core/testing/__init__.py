@@ -1,10 +1,10 @@
-"""The contract kit: the tests that every engine has to pass, for the authors of engines.
+"""The tests that every engine must pass, for the authors of engines.
 
-It needs pytest and hypothesis: ``pip install 'pytest>=8.2' 'hypothesis>=6.100'``. See
+The tests need pytest and hypothesis: ``pip install 'pytest>=8.2' 'hypothesis>=6.100'``. See
 docs/extending/testing.md.
 
-The modules are loaded at their first use, because the killer starts hundreds of writers, which need
-neither pytest nor hypothesis.
+Each module is loaded when it is first used. So the hundreds of processes that the killer starts do
+not load pytest and hypothesis.
 """
 
 import sys

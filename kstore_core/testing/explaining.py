@@ -1,7 +1,7 @@
-"""Compare long values. The error is short and shows their first difference.
+"""A comparison of long values, whose error is short and shows the first difference.
 
-For a plain ``assert`` pytest prints a full diff in continuous integration. The diff of a large test
-takes minutes.
+In continuous integration pytest prints the full diff of a failed ``assert``. The diff of long
+values takes minutes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def same(found: Any, wanted: Any, promise: str) -> None:
     Raises
     ------
     AssertionError
-        They differ. The error names the promise and the first difference.
+        They differ. The error contains the text ``promise`` and the first difference.
     """
     if found == wanted:
         return
@@ -28,10 +28,13 @@ def same(found: Any, wanted: Any, promise: str) -> None:
     for index, (a, b) in enumerate(zip_longest(here, there, fillvalue=_MISSING)):
         if a is not b and a != b:
             raise AssertionError(
-                f"{promise}: {len(found)} items instead of {len(wanted)}; first difference at "
-                f"{index}: {_shortened(a)} instead of {_shortened(b)}"
+                f"{promise}: found {len(found)} items, but expected {len(wanted)}. The first "
+                f"difference is at index {index}: found {_shortened(a)}, but expected "
+                f"{_shortened(b)}"
             )
-    raise AssertionError(f"{promise}: {type(found).__name__} instead of {type(wanted).__name__}")
+    raise AssertionError(
+        f"{promise}: found a {type(found).__name__}, but expected a {type(wanted).__name__}"
+    )
 
 
 def _shortened(item: object) -> str:

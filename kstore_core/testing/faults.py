@@ -1,4 +1,4 @@
-"""An engine that fails on request, to test the layers above engines."""
+"""An engine that fails on request, for tests of the code that uses engines."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ Operation = Literal[
     "open", "namespace", "drop", "get", "get_many", "scan",
     "chunk", "write", "load", "sync", "snapshot", "checkpoint",
 ]  # fmt: skip
-"""The operations that can fail: calls of the SPI, and "chunk", the next chunk of an open scan.
-"drop" stands for the drop of a namespace and of a child."""
+"""The operations that can fail.
+
+Most are calls of an engine. "chunk" is the read of the next chunk of an open scan. "drop" is the
+drop of a namespace or of a child database.
+"""
 
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
@@ -30,19 +33,19 @@ MakeError = Callable[[str], Exception]
 
 @dataclass
 class _Torn:
-    """A planned incomplete write: a share of the batch, and the error to raise, or None."""
+    """A planned write of only a share of a batch, and the error that it raises or None."""
 
     share: float
     error: MakeError | None
 
 
 class Faults:
-    """The planned faults of an engine. The calls of each operation are counted from 1 on.
+    """The planned faults of an engine. The calls of each operation are counted separately.
 
     Attributes
     ----------
     counts : Counter
-        The calls of each operation so far, including failed ones.
+        The number of calls of each operation so far, including failed calls.
     """
 
     def __init__(self) -> None:
@@ -54,7 +57,7 @@ class Faults:
         self._choices: list[tuple[Operation, MakeError]] = []
 
     def fail(self, operation: Operation, nth: int = 1, error: MakeError = EngineError) -> None:
-        """Make the ``nth`` call from now on raise ``error``, before the call has any effect."""
+        """Make the ``nth`` call from now on raise ``error``. This call then has no effect."""
         self._plan(operation, nth, error)
 
     def tear(
@@ -62,8 +65,9 @@ class Faults:
     ) -> None:
         """Make the ``nth`` write from now on incomplete, as on a faulty disk.
 
-        The first ``share`` of its rows is written. Then the write fails with ``error``, or returns
-        as if it had succeeded if ``error`` is None.
+        Only the first part of the batch's rows is written, and ``share`` is the size of this part
+        as a fraction of 1. Then the write raises ``error``. If ``error`` is None, the write returns
+        as if it had succeeded.
 
         Raises
         ------
@@ -74,7 +78,7 @@ class Faults:
         self._plan("write", nth, _Torn(share, error))
 
     def delay(self, operation: Operation, seconds: float) -> None:
-        """Delay every call of ``operation`` by ``seconds``. 0 removes the delay."""
+        """Delay every call of ``operation`` by ``seconds``. The value 0 removes the delay."""
         self._check(operation)
         self._delays[operation] = seconds
 
@@ -85,7 +89,7 @@ class Faults:
         operations: Iterable[Operation] = ("write",),
         error: MakeError = EngineError,
     ) -> None:
-        """Make calls fail with the probability ``rate``. With the same seed, the same calls fail.
+        """Make each call fail with the probability ``rate``. Equal seeds make the same calls fail.
 
         Raises
         ------
@@ -100,20 +104,20 @@ class Faults:
         self._choices = choices
 
     def calm(self) -> None:
-        """Remove all faults and delays, but not the counts."""
+        """Remove all faults and delays. The counts of the calls remain."""
         self._planned.clear()
         self._delays.clear()
         self._choices = []
 
     def armed(self, operation: Operation) -> bool:
-        """Return True if a call of ``operation`` may fail, now or later."""
+        """Return True if the next or a later call of ``operation`` may fail."""
         planned = any(name == operation for name, _ in self._planned)
         return planned or any(name == operation for name, _ in self._choices)
 
     def _plan(self, operation: Operation, nth: int, fault: MakeError | _Torn) -> None:
         self._check(operation)
         if nth < 1:
-            raise ValueError(f"calls are counted from 1, not {nth}")
+            raise ValueError(f"the number of a call must be at least 1, not {nth}")
         self._planned[operation, self.counts[operation] + nth] = fault
 
     def _check(self, *operations: str) -> None:
@@ -124,9 +128,10 @@ class Faults:
                 )
 
     def meet(self, operation: Operation) -> _Torn | None:
-        """Count a call, and delay it if a delay is set.
+        """Count a call, and delay the call if a delay is set.
 
-        If a fault is due, raise its error. If the fault is an incomplete write, return the fault.
+        If an error is planned for this call, raise it. If an incomplete write is planned for this
+        call, return the plan. Otherwise return None.
         """
         self.counts[operation] += 1
         if delay := self._delays.get(operation):
@@ -150,7 +155,9 @@ class _FaultyNamespace(WrappedNamespace):
 
     def _fast_get(self, key: bytes) -> bytes | None:
         if self.owner.faults.armed("get"):
-            raise EngineError("fast_get fails while a fault of get is planned; call get instead")
+            raise EngineError(
+                "fast_get cannot be used while a fault of get is planned; call get instead"
+            )
         return self.get(key)
 
     def get(self, key: bytes) -> bytes | None:
@@ -217,7 +224,7 @@ class _FaultyDatabase(WrappedDatabase):
 
 
 class FaultyEngine(WrappedEngine):
-    """An engine that wraps another engine. Its calls fail as planned in ``faults``.
+    """An engine that passes calls to another engine, and fails as ``faults`` defines.
 
     ::
 
@@ -228,7 +235,7 @@ class FaultyEngine(WrappedEngine):
     Parameters
     ----------
     inner : Engine
-        Any engine.
+        The engine to which the calls are passed.
     faults : Faults
         The planned faults. They may be changed at any time.
     """
@@ -259,7 +266,7 @@ def _check_share(name: str, share: float) -> None:
 
 
 def _part(batch: Mapping[str, Rows], share: float) -> dict[str, Rows]:
-    """Return the first ``share`` of the rows of a batch, namespace after namespace."""
+    """Return the part of a batch that contains the first ``share`` (0 to 1) of its rows."""
     left = int(share * sum(len(rows.keys) for rows in batch.values()))
     part = {}
     for name, rows in batch.items():

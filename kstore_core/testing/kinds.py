@@ -1,6 +1,7 @@
-"""Every kind of store. A kind is a shape and a format, and the form of its records.
+"""The kinds of stores that are tested. A kind is a shape with a format.
 
-New shapes and formats are added here. The store suite and the machines use these kinds.
+The store suite and the state machines test all kinds in this module, so new shapes and formats must
+be added to it.
 """
 
 from __future__ import annotations
@@ -30,22 +31,22 @@ __all__ = [
 ]
 
 WINDOW_SIZE_MS = 10
-"""The length of the windows of the window kinds."""
+"""The length in ms of the windows in all window stores."""
 
 NO_TIMESTAMP = -1
-"""The time of a record of a format without times after an upgrade, as in Kafka Streams."""
+"""The time that a record without a time gets by an upgrade, as in Kafka Streams."""
 
 
 class Record(NamedTuple):
-    """A record in a form that all formats share, for comparisons.
+    """A record in a form that is the same for all formats, for comparisons.
 
     Attributes
     ----------
     data : bytes
     timestamp : int
-        Milliseconds; -1 if the format has no times.
+        The time in ms; -1 if the format has no times.
     headers : tuple of (str, bytes or None)
-        Empty if the format has no headers.
+        The headers; empty if the format has no headers.
     """
 
     data: bytes
@@ -61,15 +62,15 @@ class Kind:
     ----------
     format : ValueFormat
     spec : callable
-        Takes a name and returns a spec. For shapes with segments it also takes the retention and
-        the segment interval (ms).
+        A function that takes the name of a store and returns a spec. If the shape has segments, the
+        function also takes the retention and the segment interval in ms.
     shape : str
     time_ordered, indexed : bool
-        As in the spec.
+        The values of these fields of the spec.
     layers : bool
-        True if its stores have a cache and metrics.
+        True if stores of this kind have a cache and metrics.
     cache_max_bytes : int or None
-        The size of that cache; None for the size that the state directory sets.
+        The size of the cache in bytes; the size that the state directory sets if None.
     """
 
     format: ValueFormat
@@ -82,7 +83,7 @@ class Kind:
 
     @property
     def family(self) -> str:
-        """The family, as in :attr:`kstore_core.spec.StoreSpec.family`."""
+        """The value of :attr:`kstore_core.spec.StoreSpec.family` for this kind."""
         return f"time_ordered_{self.shape}" if self.time_ordered else self.shape
 
     def __str__(self) -> str:
@@ -94,7 +95,11 @@ class Kind:
         return f"{name}_in_layers" if self.layers else name
 
     def layered(self, cache_max_bytes: int | None = None) -> Kind:
-        """Return the same kind with metrics and a cache. None: the default size of the cache."""
+        """Return the same kind with metrics and a cache.
+
+        A kind that retains duplicates gets no cache. If ``cache_max_bytes`` is None, the state
+        directory sets the size of the cache.
+        """
         plain = self.spec
 
         def spec(*arguments: Any, **named: Any) -> StoreSpec:
@@ -106,7 +111,7 @@ class Kind:
     def record(
         self, data: bytes, timestamp: int, headers: Iterable[tuple[str, bytes | None]] = ()
     ) -> Record:
-        """Return the parts of a record that this kind stores."""
+        """Return a record that has only the fields which this kind stores."""
         return Record(
             data,
             timestamp if self.format.timestamped else NO_TIMESTAMP,
@@ -114,7 +119,8 @@ class Kind:
         )
 
     def value(self, record: Record | None) -> Any:
-        """Return the value to put into an unversioned store of this kind. None deletes."""
+        """Return the value to put into an unversioned store of this kind, or None to delete the
+        key."""
         if record is None:
             return None
         if self.shape == "session" and self.format.headers:
@@ -135,7 +141,7 @@ class Kind:
         return Record(value.value, value.timestamp, headers)
 
     def upgrades(self) -> list[Kind]:
-        """Return the newer kinds that a store of this kind can be opened as."""
+        """Return the newer kinds to which a store of this kind can be upgraded."""
         newer = [
             edge.newer
             for edge in EDGES
@@ -146,7 +152,7 @@ class Kind:
 
 
 class Edge(NamedTuple):
-    """An upgrade: a store of the older kind can be opened as the newer kind."""
+    """A pair of kinds: a store of the older kind can be upgraded to the newer kind."""
 
     older: Kind
     newer: Kind
@@ -205,8 +211,10 @@ SESSION = (
 LAYERED = tuple(
     kind.layered(300) for kind in (KEY_VALUE[2], VERSIONED[1], WINDOW[2], WINDOW[4], SESSION[1])
 )
-"""The kind of each shape with the most features, and the one with an index, in layers. The cache is
-small enough to overflow."""
+"""The kinds that are tested in layers, with a cache too small for all rows.
+
+For each shape it is the kind with the most features. A kind with an index is tested too.
+"""
 KINDS = (*KEY_VALUE, *VERSIONED, *WINDOW, *SESSION)
 EDGES = tuple(
     Edge(older, newer)

@@ -1,4 +1,4 @@
-"""Simple models of the stores, in memory."""
+"""Simple models of databases and stores, which are compared with the real ones in tests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class EngineModel:
         return copy.deepcopy(self)
 
     def write(self, batch: Mapping[str, Rows]) -> None:
-        """Write as :meth:`kstore_core.engine.Database.write` does. Delete the ranges first."""
+        """Delete the ranges and then write the rows, as :meth:`kstore_core.engine.Database.write`
+        does."""
         for name, rows in batch.items():
             stored = self.namespaces[name]
             for lo, hi in rows.deleted_ranges:
@@ -42,7 +43,7 @@ class EngineModel:
 
 @dataclass
 class KeyValueModel:
-    """The model of a key-value store: a dict."""
+    """The model of a key-value store, which is a dict."""
 
     rows: dict[bytes, Any] = field(default_factory=dict)
 
@@ -68,7 +69,7 @@ class KeyValueModel:
 
 @dataclass
 class VersionedModel:
-    """Every version of every key, and the rule that hides expired versions."""
+    """The model of a versioned store, which keeps all versions and hides the expired versions."""
 
     retention: int
     interval: int
@@ -94,7 +95,8 @@ class VersionedModel:
         return min((other for other in self.versions[key] if other > timestamp), default=None)
 
     def _records(self, key: bytes) -> list[Any]:
-        """Return (value, timestamp, valid_to) of each visible version, oldest first."""
+        """Return ``(value, timestamp, valid_to)`` of each version that has not expired, oldest
+        first."""
         first_live = segment_id(self.horizon, self.interval)
         records = []
         for timestamp, value in sorted(self.versions.get(key, {}).items()):
@@ -141,9 +143,10 @@ class VersionedModel:
 
 @dataclass
 class SegmentedModel:
-    """The common part of window and session stores: late writes and visible rows.
+    """The base class of the models of window and session stores.
 
-    A time-ordered store returns rows by time, unless it finds the rows of some keys by the index.
+    A model of a time-ordered store sorts rows by time. But if the store has an index, the rows of a
+    range of keys are sorted by key.
     """
 
     retention: int
@@ -157,7 +160,7 @@ class SegmentedModel:
         return copy.deepcopy(self)
 
     def accepts(self, time: int) -> bool:
-        """Move the stream time, and return True if a write of this time is stored."""
+        """Advance the stream time, and return True if a write of this time is not late."""
         self.observed = max(self.observed, time)
         if self.is_live(time):
             return True
@@ -176,7 +179,8 @@ class SegmentedModel:
         return self.time_ordered and (everyone or not self.indexed)
 
     def sorted(self, rows: Iterable[tuple[int, bytes, Any]], *, reverse: bool) -> list[Any]:
-        """Return the visible items of (time, row, item), sorted by segment and row."""
+        """Return the items of tuples ``(time, row, item)`` that are not too old, in the store's
+        order."""
         seen = [row for row in rows if self.can_be_seen(row[0])]
         seen.sort(key=lambda row: (segment_id(row[0], self.interval), row[1]), reverse=reverse)
         return [item for _, _, item in seen]
@@ -184,10 +188,11 @@ class SegmentedModel:
 
 @dataclass
 class WindowModel(SegmentedModel):
-    """The numbered values of each key and window, in the order of their puts.
+    """The model of a window store, which has the numbered values of each key and window.
 
-    If duplicates are retained each put has a number. It is one more than the number of the last
-    put, or one more than the highest stored number of its key and window if that is higher.
+    If the store retains duplicates, each put gets a sequence number. The number is one more than
+    the number of the previous put, or one more than the highest stored number of the key and window
+    if this is greater.
     """
 
     size: int = 10
@@ -199,7 +204,7 @@ class WindowModel(SegmentedModel):
         return super().can_be_seen(time + self.time_ordered)
 
     def opened(self) -> None:
-        """Restart the numbers, as an open of the store does."""
+        """Begin the sequence numbers at 0 again, as an open of the store does."""
         self.number = 0
 
     def put(self, key: bytes, value: Any, start: int) -> None:
@@ -234,7 +239,7 @@ class WindowModel(SegmentedModel):
         *,
         reverse: bool,
     ) -> list[Any]:
-        """Return the items, each as ((key, start, end), value)."""
+        """Return the windows in a range as tuples ``((key, start, end), value)``."""
 
         def row(key: bytes, start: int, number: int) -> bytes:
             if by_time:
@@ -260,7 +265,7 @@ class WindowModel(SegmentedModel):
 
 @dataclass
 class SessionModel(SegmentedModel):
-    """The aggregate of each key and session."""
+    """The model of a session store, which has the aggregate of each key and session."""
 
     aggregates: dict[tuple[bytes, int, int], Any] = field(default_factory=dict)
 
@@ -283,7 +288,7 @@ class SessionModel(SegmentedModel):
         latest_start: int | None = None,
         reverse: bool = False,
     ) -> list[Any]:
-        """Return the items, each as ((key, start, end), aggregate)."""
+        """Return the sessions in a range as tuples ``((key, start, end), aggregate)``."""
 
         def row(key: bytes, start: int, end: int) -> bytes:
             times = struct.pack(">qq", end, start)

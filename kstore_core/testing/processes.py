@@ -1,4 +1,4 @@
-"""Child processes of tests: forks of this process, and killed interpreters."""
+"""The child processes of tests, which are forks of this process or new interpreters."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def in_fork(work: Callable[[], None]) -> None:
     Raises
     ------
     AssertionError
-        The fork fails or hangs.
+        ``work`` raises an error in the fork, or does not end.
     """
     reading, writing = os.pipe()
     child = os.fork()
@@ -95,9 +95,11 @@ def in_fork(work: Callable[[], None]) -> None:
 
 
 def killed_writer(engine: Any, root: Any, store: str, level: str, writes: int) -> int:
-    """Kill an interpreter after it has reported ``writes`` writes. Return the last number.
+    """Kill a writing interpreter after it has reported ``writes`` writes.
 
-    Each write is one batch: row ``number`` in the default namespace, and ``number`` in offsets.
+    The writes are numbered, and the result is the last number that the interpreter has reported.
+    Each write is one batch, which puts a row with the number to the default namespace, and the
+    number to the offsets namespace.
     """
     with _interpreter(_WRITER, (engine, root, store, level)) as process:
         assert process.stdout is not None
@@ -114,12 +116,12 @@ def killed_writer(engine: Any, root: Any, store: str, level: str, writes: int) -
 def unsynced_writer(
     engine: Any, root: Any, store: str, child: str | None, level: str, call: str
 ) -> str:
-    """Make an interpreter call ``write`` or ``sync`` while every sync fails.
+    """Call ``write`` or ``sync`` in a new interpreter in which every sync fails.
 
     Parameters
     ----------
     child : str or None
-        The child of ``store``, or None for the database of the store itself.
+        The name of the store's child database; the database of the store itself if None.
     level : str
         The durability level.
     call : {"write", "sync"}
@@ -127,7 +129,7 @@ def unsynced_writer(
     Returns
     -------
     str
-        ``"returned"``, ``"failed"``, or ``"skipped "`` and the reason.
+        ``"returned"`` or ``"failed"``. Or ``"skipped "`` and the reason, if syncs cannot fail.
     """
     with _interpreter(_UNSYNCED, (engine, root, store, child, level, call)) as process:
         out, err = process.communicate(timeout=TIMEOUT_S)
@@ -138,7 +140,7 @@ def unsynced_writer(
 
 
 def _interpreter(code: str, arguments: tuple[Any, ...]) -> subprocess.Popen[bytes]:
-    """Start an interpreter with some code that reads the arguments from its standard input."""
+    """Start an interpreter that runs ``code``, and send the arguments to its standard input."""
     process = subprocess.Popen(
         [sys.executable, "-c", code],
         stdin=subprocess.PIPE,

@@ -16,14 +16,17 @@ __all__ = ["Counts", "new_parser", "parse", "print_counts", "print_failure"]
 
 @dataclass
 class Counts:
-    """Base of dataclasses whose fields are counts: they can be added."""
+    """The base class of dataclasses whose fields are counts. Two objects can be added."""
 
     def __add__(self, other: Self) -> Self:
         return type(self)(*map(add, astuple(self), astuple(other)))
 
 
 def new_parser(module: str, description: str, unit: str, rounds: int) -> argparse.ArgumentParser:
-    """Return a parser with the options of both programs. ``unit`` names the counted events."""
+    """Return a parser of the options that the killer and the interrupter share.
+
+    ``unit`` is the name of the counted events in the help texts.
+    """
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
     parser.add_argument("--rounds", type=int, default=rounds, help=f"number of {unit}")
     parser.add_argument("--seed", type=int, default=1, help=f"seed of the changes and the {unit}")
@@ -37,7 +40,7 @@ def new_parser(module: str, description: str, unit: str, rounds: int) -> argpars
 def parse(
     parser: argparse.ArgumentParser, arguments: Sequence[str] | None, engines: list[str]
 ) -> argparse.Namespace:
-    """Return the parsed arguments. If no engine is named, use ``engines``."""
+    """Return the parsed arguments. If they name no engine, use ``engines``."""
     parsed = parser.parse_args(arguments)
     if parsed.rounds < 1:
         parser.error(f"--rounds must be 1 or more, not {parsed.rounds}")
@@ -48,7 +51,7 @@ def parse(
 def print_failure(
     module: str, parsed: argparse.Namespace, options: Iterable[tuple[str, object]]
 ) -> None:
-    """Print the current exception, and the command that repeats the round."""
+    """Print the current exception, and the command that runs the failed round again."""
     words = [f"--{name} {value}" for name, value in options]
     if parsed.options is not None:
         words.append(f"--options {json.dumps(parsed.options)!r}")
@@ -57,7 +60,7 @@ def print_failure(
 
 
 def print_counts(counts: Mapping[str, Any], total: Any, seconds: float) -> None:
-    """Print a line of counts per name, their total, and the total of the first count."""
+    """Print one line of counts for each name, and then the totals."""
     names = [field.name for field in fields(total)]
     width = max(map(len, [*counts, "all"]))
     sys.stdout.write(f"{'':{width}}  {'  '.join(names)}\n")

@@ -1,4 +1,4 @@
-"""Hypothesis runs within the time limit of a contract run."""
+"""The functions that run Hypothesis tests with limits of their time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Test = TypeVar("Test", bound=Callable[..., None])
 
 
 def quick(examples: int, steps: int = 30) -> settings:
-    """Settings for ``examples`` examples of at most ``steps`` steps, without a deadline."""
+    """Return Hypothesis settings for ``examples`` examples of at most ``steps`` steps."""
     return settings(
         max_examples=examples,
         stateful_step_count=steps,
@@ -30,14 +30,17 @@ def quick(examples: int, steps: int = 30) -> settings:
 
 
 def at_random(test: Test) -> Test:
-    """Mark a test of a suite as random. It is skipped if another test has failed."""
+    """Mark a test of a suite as random, so that it is skipped if another test has failed."""
     test.at_random = True  # type: ignore[attr-defined]
     return test
 
 
 @contextmanager
 def shrinking_for(seconds: float = _SHRINKING_S) -> Iterator[None]:
-    """Limit the time of the search for a shorter failure. Hypothesis would take five minutes."""
+    """Limit the time in which Hypothesis searches for a shorter failing example.
+
+    Without a limit this search takes up to five minutes.
+    """
     name = "MAX_SHRINKING_SECONDS"
     if hasattr(conjecture, name):
         with mock.patch.object(conjecture, name, seconds):
@@ -54,18 +57,18 @@ def run_machine(
     shrinking_s: float = _SHRINKING_S,
     **attributes: Any,
 ) -> None:
-    """Run a state machine of the kit. A failure shows a short sequence of calls.
+    """Run one of the state machines. If it fails, the error shows a short sequence of calls.
 
     Parameters
     ----------
     machine : class
         :class:`EngineMachine`, or one of the machines of a store.
     examples, steps : int
-        The number of sequences, and the greatest number of steps of a sequence.
+        The number of sequences, and the maximum number of steps of a sequence.
     shrinking_s : float
         The time limit of the search for a shorter failing sequence, in seconds.
     **attributes
-        Attributes of the machine, such as ``make_engine`` and ``kind``.
+        The attributes to set on the machine, such as ``make_engine`` and ``kind``.
     """
     fixed = {
         name: staticmethod(value) if callable(value) and not isinstance(value, type) else value

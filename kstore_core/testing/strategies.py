@@ -1,4 +1,4 @@
-"""Hypothesis strategies for the contents of stores, with edge cases drawn more often."""
+"""Hypothesis strategies for the contents of stores, which often return edge cases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMESPACES = ("default", "offsets", "other")
 
 
 def keys(able: Capabilities = _ANYTHING, *, max_size: int = 3) -> SearchStrategy[bytes]:
-    """Return a strategy for keys that an engine can store. They are short, so that keys repeat."""
+    """Return a strategy for keys that an engine can store. Most are short, so that keys repeat."""
     if able.max_key_bytes is not None:
         max_size = min(max_size, able.max_key_bytes)
     smallest = 0 if able.empty_keys else 1
@@ -33,12 +33,12 @@ def values(*, max_size: int = 8) -> SearchStrategy[bytes]:
 
 
 def bounds() -> SearchStrategy[bytes | None]:
-    """Return a strategy for ends of a range: None, the empty key, and short and long keys."""
+    """Return a strategy for the ends of ranges, which may be None, the empty key, or any key."""
     return st.none() | keys(max_size=5)
 
 
 def headers(*, max_size: int = 3) -> SearchStrategy[list[tuple[str, bytes | None]]]:
-    """Return a strategy for headers, with repeated names, None and empty values."""
+    """Return a strategy for headers, which may have repeated names and empty or missing values."""
     pair = st.tuples(
         st.sampled_from(["", "a", "trace-id"]) | st.text(max_size=3),
         st.none() | st.binary(max_size=3),
@@ -52,19 +52,19 @@ def timestamps() -> SearchStrategy[int]:
 
 
 def records() -> SearchStrategy[tuple[bytes, int, list[tuple[str, bytes | None]]]]:
-    """Return a value, its time (ms) and its headers."""
+    """Return a strategy for tuples of a value, its time in ms, and its headers."""
     return st.tuples(values(), timestamps(), headers())
 
 
 def rows(
     able: Capabilities = _ANYTHING, *, max_size: int = 20
 ) -> SearchStrategy[dict[bytes, bytes]]:
-    """Return a strategy for rows by key."""
+    """Return a strategy for dicts from keys to values."""
     return st.dictionaries(keys(able), values(), max_size=max_size)
 
 
 def sorted_rows(able: Capabilities = _ANYTHING, *, max_size: int = 20) -> SearchStrategy[Rows]:
-    """Return the changes of a batch in one namespace: sorted keys, deletes, deleted ranges."""
+    """Return a strategy for the changes that a batch makes in one namespace."""
 
     def build(changed: dict[bytes, bytes | None], doomed: list[Any]) -> Rows:
         ordered = sorted(changed)

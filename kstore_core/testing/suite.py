@@ -1,4 +1,4 @@
-"""The base of the suites: an engine, its state directory, and the cleanup after each test."""
+"""The base class of all test suites of engines."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from kstore_core.engine import Capabilities, Engine
 __all__ = ["Suite", "files_are_sound", "refuses"]
 
 _FAILED_BEFORE = pytest.StashKey[dict[type, int]]()
-"""The number of failed tests when the first test of a suite began."""
+"""The number of tests that had failed when the first test of a suite began."""
 
 Raised = TypeVar("Raised", bound=BaseException)
 
 
 class Suite:
-    """Base of the suites.
+    """The base class of the test suites, which cleans up after each test.
 
     Attributes
     ----------
     variants : mapping of str to mapping
-        Named options of the engine. The whole suite runs once with the engine of
-        :meth:`make_engine`, and once with each of these options.
+        Options of the engine by a name of their own. The whole suite runs once with the engine of
+        :meth:`make_engine`, and once more with each of these options.
     random_after_failures : bool
-        True to run random tests after another test of the suite has failed. They run last, and
-        are skipped by default: they would search for a short way to the same fault.
+        True to run the random tests even if another test of the suite has failed. By default they
+        are then skipped, because they would search for the same fault.
     root : Path
-        The state directory of the test; it does not exist yet.
+        The path of the state directory of the test, which does not exist yet.
     engine : Engine
         The engine of the whole test.
     """
@@ -48,8 +48,10 @@ class Suite:
     _options: Mapping[str, Any] | None = None
 
     def make_engine(self) -> Engine:
-        """Return a new engine. This is the only method that an author has to write."""
-        raise NotImplementedError("define make_engine(self), which returns an Engine")
+        """Return a new engine. An author of an engine must define only this method."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must define make_engine(self), which returns an Engine"
+        )
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if self.variants and "engine_variant" in metafunc.fixturenames:
@@ -57,7 +59,7 @@ class Suite:
 
     @pytest.fixture
     def engine_variant(self, request: pytest.FixtureRequest) -> None:
-        """The options of this run."""
+        """The options of the engine in this run of the suite."""
         name = getattr(request, "param", None)
         self._options = None if name is None else self.variants[name]
 
@@ -82,21 +84,21 @@ class Suite:
         files_are_sound(self.engine, self.root)
 
     def new_engine(self) -> Engine:
-        """Another engine with the options of this run."""
+        """Return a new engine with the options of this run."""
         engine = self.make_engine()
         return engine if self._options is None else type(engine)(self._options)
 
     @property
     def able(self) -> Capabilities:
-        """The capabilities of the engine; the suite reads nothing else of it."""
+        """The capabilities of the engine, which decide what the suite expects of it."""
         return self.engine.capabilities
 
 
 def files_are_sound(engine: Engine, root: Path) -> None:
     """Check that the engine reports no fault in the files of a closed store.
 
-    ``kstore verify`` and ``kstore doctor`` call a store corrupt if ``file_faults`` reports a fault.
-    So writes, drops, compactions and kills must leave none.
+    ``kstore verify`` and ``kstore doctor`` report a store as corrupt if ``file_faults`` reports a
+    fault. So no write, drop, compaction or kill may cause such a fault.
     """
     if not root.is_dir():
         return
@@ -109,7 +111,10 @@ def files_are_sound(engine: Engine, root: Path) -> None:
 
 
 def refuses(kind: type[Raised], use: Callable[[], object], what: str, *names: str) -> Raised:
-    """Check that ``use`` raises ``kind``, with all ``names`` in its message; return the error."""
+    """Check that ``use`` raises ``kind``, and return this error.
+
+    The message of the error must contain all ``names``.
+    """
     try:
         result = use()
     except kind as error:

@@ -1,8 +1,7 @@
-"""A disk that does not sync: every system call that should make data durable fails.
+"""A simulation of a disk that cannot sync. It needs Linux on x86-64 or ARM, and no privileges.
 
-This holds for the calls of this process.
-The kernel filters the system calls (seccomp), also those of C code and of other threads. This needs
-Linux on x86-64 or ARM, and no privileges.
+In this process, every system call that should make data durable fails. The kernel filters the
+system calls (seccomp), including the calls of C code and of other threads.
 """
 
 from __future__ import annotations
@@ -45,16 +44,16 @@ class _Program(ctypes.Structure):
 
 
 def fail_syncs() -> str | None:
-    """Let every sync of this process fail with EIO from now on.
+    """Make every sync of this process fail with EIO from now on.
 
-    ``sync``, which cannot fail, ends the process. A file that is open with ``O_DSYNC`` or
-    ``O_SYNC`` cannot be written any more, and no file can be opened with them: each write would be
-    a sync.
+    The system call ``sync`` ends the process, because it cannot report an error. With the flags
+    ``O_DSYNC`` or ``O_SYNC`` each write to a file is a sync. So a write to a file that is already
+    open with these flags fails, and no file can be opened with them.
 
     Returns
     -------
     str or None
-        The reason if the filter cannot be set; else None.
+        The reason why the filter cannot be set; None if it was set.
     """
     machine = platform.machine()
     if sys.platform != "linux" or machine not in _CALLS:
@@ -70,7 +69,7 @@ def fail_syncs() -> str | None:
 
 
 def has_open_files(root: Path) -> bool:
-    """Return True if this process has files below a directory open or mapped for writing."""
+    """Return True if this process has opened or mapped a file in a directory for writing."""
     inside = f"{root.resolve()}/"
     for descriptor in Path("/proc/self/fd").iterdir():
         try:
@@ -89,7 +88,7 @@ def _flags(descriptor: int) -> int:
 
 
 def _synchronous() -> list[int]:
-    """Return the descriptors of which every write is a sync."""
+    """Return the file descriptors whose every write is a sync."""
     found = []
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names are numbers
         try:
@@ -101,7 +100,7 @@ def _synchronous() -> list[int]:
 
 
 def _instructions(machine: str) -> list[_Instruction]:
-    """Return the filter; it allows every other system call."""
+    """Return the instructions of the filter, which allows all system calls except syncs."""
     calls = _CALLS[machine]
     made: list[_Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
@@ -130,7 +129,7 @@ def _instructions(machine: str) -> list[_Instruction]:
 
 
 def _if(test: int, argument: int, values: list[int]) -> list[_Instruction]:
-    """Let the call fail if one of its arguments passes the test with any of the values."""
+    """Return instructions that make a call fail if ``test`` is true of an argument and a value."""
     made: list[_Instruction] = [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument)]
     for value in values:
         made += [(test, 0, 1, value), (_RETURN, 0, 0, _FAIL)]

@@ -1,4 +1,4 @@
-"""An engine around an engine that passes every call on; derived classes change some calls."""
+"""An engine that passes every call to another engine. Subclasses change some of the calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["WrappedDatabase", "WrappedEngine", "WrappedNamespace", "WrappedSnaps
 
 
 class WrappedNamespace(Namespace):
-    """A namespace around another one. ``owner`` is the wrapping engine."""
+    """A namespace that passes every call to another namespace. ``owner`` is the wrapping engine."""
 
     def __init__(self, inner: Namespace, owner: Any) -> None:
         self.inner = inner
@@ -35,7 +35,7 @@ class WrappedNamespace(Namespace):
 
 
 class WrappedSnapshot(Snapshot):
-    """A snapshot around another one."""
+    """A snapshot that passes every call to another snapshot."""
 
     def __init__(self, inner: Snapshot, owner: Any) -> None:
         self.inner = inner
@@ -50,7 +50,7 @@ class WrappedSnapshot(Snapshot):
 
 
 class WrappedDatabase(Database):
-    """A database around another one."""
+    """A database that passes every call to another database."""
 
     def __init__(self, inner: Database, owner: Any) -> None:
         self.inner = inner
@@ -93,14 +93,14 @@ class WrappedDatabase(Database):
 
 
 class WrappedEngine(Engine):
-    """An engine around another one, with its name, its options and its capabilities.
+    """An engine that passes every call to another engine, and has its name and capabilities.
 
     Attributes
     ----------
     inner : Engine
         The wrapped engine.
     database_type, namespace_type, snapshot_type : class
-        The wrappers of its databases, namespaces and snapshots.
+        The classes that wrap the databases, namespaces and snapshots of the wrapped engine.
     """
 
     database_type: ClassVar[type[WrappedDatabase]] = WrappedDatabase

@@ -1,4 +1,4 @@
-"""The shapes of stores: key-value, versioned, window and session."""
+"""The stores of the four shapes, which are key-value, versioned, window and session."""
 
 from kstore_core.tables.scan import Scan
 from kstore_core.typed.key_value import (

@@ -1,4 +1,4 @@
-"""Puts of many rows that are given as columns: ``put_many`` and ``put_arrow`` of every shape."""
+"""The checks and conversions of the columns that ``put_many`` and ``put_arrow`` get."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["CHUNK_ROWS", "columns_of", "columns_of_format", "encoded", "times_of"]
 
 CHUNK_ROWS = 16_384
-"""The rows that are staged at once. A spill may come between two chunks."""
+"""The number of rows in a chunk. The rows of a chunk are staged together."""
 
 
 def columns_of(
@@ -27,10 +27,10 @@ def columns_of(
     Parameters
     ----------
     wanted : sequence of str
-        The names of the columns that a put takes. The table must have all of them except
-        ``timestamp`` and ``headers``.
+        The names of the columns to return. The table must have all of them, except that
+        ``timestamp`` and ``headers`` may be missing.
     ignored : sequence of str
-        The names of the columns that the table of a scan has, but a put does not take.
+        The names of the columns that the table may also have, but that are not returned.
 
     Raises
     ------
@@ -41,21 +41,22 @@ def columns_of(
     unknown = [name for name in names if name not in wanted and name not in ignored]
     if unknown:
         raise SpecError(
-            f"the store {store!r} cannot put the column {unknown[0]!r}; the columns of a put are "
-            f"{', '.join(wanted)}. Drop or rename the column"
+            f"the table has the column {unknown[0]!r}, which the store {store!r} does not take. "
+            f"The store takes the columns {', '.join(wanted)}. Drop or rename the column "
+            f"{unknown[0]!r}"
         )
     required = [name for name in wanted if name not in ("timestamp", "headers")]
     missing = [name for name in required if name not in names]
     if missing:
         raise SpecError(
-            f"the table for the store {store!r} has no column {missing[0]!r}; it has "
-            f"{', '.join(names)}"
+            f"the table has no column {missing[0]!r}, which the store {store!r} needs. The table "
+            f"has the columns {', '.join(names)}. Add or rename a column"
         )
     return {name: table[name] for name in names if name in wanted}
 
 
 def columns_of_format(spec: StoreSpec, *times: str) -> tuple[str, ...]:
-    """Return the names of the columns of a put.
+    """Return the names of the columns that ``put_arrow`` takes in a store of this format.
 
     Parameters
     ----------
@@ -79,22 +80,24 @@ def encoded(
     timestamps: Any = None,
     headers: Any = None,
 ) -> Iterator[tuple[int, list[bytes], list[bytes | None]]]:
-    """Encode columns, and iterate over chunks of rows.
+    """Serialise the keys and values of columns, and return an iterator of chunks of rows.
 
-    A chunk is the index of its first row, its raw keys and its raw values. All rows are encoded
-    before the first chunk is returned, so nothing is staged if a value is bad.
+    A chunk is a tuple of the index of its first row, its raw keys and its raw values. All rows are
+    encoded before the first chunk is returned. So nothing is staged if a value cannot be encoded.
 
     Raises
     ------
     ValueError
         The columns differ in length.
     TypeError
-        A key or timestamp is missing, or a column has a type that the serde does not take.
+        A key or timestamp is missing, or a column has a type that the serde does not accept.
     """
     count = len(keys)
     for name, other in (("values", column), ("timestamps", timestamps), ("headers", headers)):
         if other is not None and len(other) != count:
-            raise ValueError(f"there are {count} keys and {len(other)} {name}")
+            raise ValueError(
+                f"there are {count} keys but {len(other)} {name}; the numbers must be equal"
+            )
     chunks = [
         (
             start,
@@ -111,7 +114,7 @@ def encoded(
 
 
 def times_of(column: Any, name: str, count: int) -> list[int]:
-    """Return a column of ``count`` times as integers, ms.
+    """Return a column of ``count`` times as integers in ms.
 
     Parameters
     ----------
@@ -127,7 +130,9 @@ def times_of(column: Any, name: str, count: int) -> list[int]:
     from kstore_core.types import to_millis
 
     if len(column) != count:
-        raise ValueError(f"there are {count} keys and {len(column)} {name}")
+        raise ValueError(
+            f"there are {count} keys but {len(column)} {name}; the numbers must be equal"
+        )
     if hasattr(column, "__arrow_c_array__") or hasattr(column, "combine_chunks"):
         from kstore_core.codec.arrow.decoder import milliseconds
 

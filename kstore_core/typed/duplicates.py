@@ -1,4 +1,4 @@
-"""The sequence numbers of duplicates, that is, of several values for one key and window."""
+"""The sequence numbers of duplicates, which are several values for one key and window."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ _MAX_KNOWN = 100_000
 
 
 class DuplicateNumbers:
-    """The counter of a store, which numbers its duplicates as in Kafka Streams.
+    """The counter that numbers the duplicates of a store, as in Kafka Streams.
 
     The counter begins at 0 and is increased before each put. In Kafka Streams the counter begins at
-    0 again when a store is opened, so new values overwrite stored values. In kstore the first put
-    of a key and window continues after the highest number that is stored for them.
+    0 again when a store is opened, so new values overwrite stored values. kstore prevents this: the
+    first put to a key and window gets a number after the highest stored number of this key and
+    window.
 
     The counter is not thread-safe. The caller must put the numbered value before it asks for the
     next number.
@@ -26,7 +27,8 @@ class DuplicateNumbers:
     Parameters
     ----------
     highest : callable
-        ``highest(key, start)`` is the highest stored sequence number of a key and window, or None.
+        A function ``highest(key, start)`` that returns the highest stored sequence number of a key
+        and window, or None if they have no value.
     """
 
     def __init__(self, highest: Callable[[bytes, int], int | None]) -> None:
@@ -41,7 +43,7 @@ class DuplicateNumbers:
         Raises
         ------
         StateError
-            The highest possible number is already used in this window.
+            A value of this key and window already has the highest possible number.
         """
         number = self._last + 1
         if number > MAX_NUMBER:
@@ -53,8 +55,9 @@ class DuplicateNumbers:
             if stored is not None and stored >= number:
                 if stored == MAX_NUMBER:
                     raise StateError(
-                        f"the window from {start} of key {key!r} has a value with the greatest "
-                        f"possible sequence number, {stored}; nothing was written"
+                        f"the window of the key {key!r} that starts at {start} can take no more "
+                        "values, because it already has a value with the greatest possible "
+                        f"sequence number, {stored}. Nothing was written"
                     )
                 number = stored + 1
             if len(self._known) == _MAX_KNOWN:

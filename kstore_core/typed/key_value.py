@@ -1,4 +1,4 @@
-"""The key-value store: one value per key, in any format."""
+"""The key-value store, which stores one value for each key."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ V = TypeVar("V")
 class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
     """A key-value store. ``V`` is the type of the value, or of the record that contains the value.
 
-    Ranges are inclusive at both ends. They are in the order of the serialised keys. If an end is
-    None, the range is open at this end. Times are ints (ms) or aware datetimes.
+    Ranges include both ends and have the order of the serialised keys. If an end is None, the range
+    has no limit at this end. A time must be an int (ms) or a datetime with a time zone.
 
     Attributes
     ----------
@@ -45,18 +45,17 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
         self.table = table
         values = self._encoder = values_of(spec, context.current_record)
         self._raw_key = values.raw_key
-        self._row = values.row
-        self._read = values.read
         self._item = values.item
         self._table_of = values.table
-        self._bind(values, table, context.touch)
+        self._bound = (values, table, context.touch)
+        self._bind(*self._bound)
         self.parts = StoreParts(repr(self), spec, context, table, values)
 
     def get_many(self, keys: Iterable[K]) -> list[V | None]:
-        """Return the values of ``keys`` in their order, and None for each key without a value."""
+        """Return the values of ``keys`` in the order of ``keys``; None for a missing key."""
         given = list(keys)
         raws = self.table.get_many([self._raw_key(key) for key in given])
-        read = self._read
+        read = self._encoder.read
         return [
             None if raw is None else read(raw, key) for key, raw in zip(given, raws, strict=True)
         ]
@@ -64,49 +63,50 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
     def put_if_absent(
         self, key: K, value: Any, *, timestamp: Time | None = None, headers: Any = None
     ) -> V | None:
-        """Put the value if ``key`` has none. Return the existing value, or None."""
+        """Put the value if ``key`` has no value. Return the previous value, or None."""
         old = self.get(key)
         if old is None and value is not None:
             self.put(key, value, timestamp=timestamp, headers=headers)
         return old
 
     def put_all(self, pairs: Iterable[tuple[K, Any]] | Mapping[K, Any]) -> None:
-        """Put many pairs. If a pair is refused, no pair is written."""
+        """Put many pairs of a key and a value. If a pair is refused, no pair is written."""
         record = self._current_record.of_a_write()
         # Read all pairs first: their iterator may enter records of its own.
         given = list(pairs.items() if isinstance(pairs, Mapping) else pairs)
-        writes = [Write(*self._row(key, value, None, None)) for key, value in given]
+        row = self._encoder.row
+        writes = [Write(*row(key, value, None, None)) for key, value in given]
         self.table.write(writes)
         if writes and record is not None:
             self._touch(record)
 
     def put_many(self, keys: Any, values: Any, timestamps: Any = None, headers: Any = None) -> None:
-        """Put many rows at once. The result is the same as that of one put per row, in their order.
+        """Put many rows. The result is the same as after one put for each row, in order.
 
         Parameters
         ----------
         keys, values : Arrow arrays, or sequences
-            A null value deletes. Arrow arrays of types that built-in serdes take are encoded
-            without an object for each row.
+            A null value deletes the key. Arrow arrays of types that built-in serdes accept are
+            encoded without making an object for each row.
         timestamps : Arrow array of int64 (ms) or of timestamps, or sequence, optional
-            By default the input record's.
+            By default the timestamp of the current input record.
         headers : Arrow array of list<struct<key: string, value: binary>>, or sequence, optional
-            By default the input record's, or none.
+            By default the headers of the current input record, or no headers without a record.
 
         Raises
         ------
         ValueError, TypeError
-            The columns differ in length, a key or timestamp is missing, or a value has a type that
-            the serde or the format does not take. Nothing was put.
+            The columns differ in length, or a key or timestamp is missing, or a value has a type
+            that the serde or the format does not accept. Nothing was put.
         UncommittedLimitError, StorageFullError
-            As for :meth:`put`. Rows are staged in chunks of 16,384. The chunks before the error
-            are staged.
+            See :meth:`put`. Rows are staged in chunks of 16,384. The rows of the chunks before the
+            error stay staged.
         """
         record = self._current_record.of_a_write()
         chunks = encoded(self._encoder, keys, values, timestamps, headers)
         for _, raw_keys, raws in chunks:
             if type(self.table) is NamespaceTable:  # without an object for each row
-                self.table.rows.put_many(dict(zip(raw_keys, raws, strict=True)))
+                self.table.rows.put_columns(raw_keys, raws)
             else:
                 self.table.write(map(Write, raw_keys, raws))
         if record is not None and len(keys):
@@ -126,13 +126,13 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
         SpecError
             A column is missing or unknown. Nothing was put.
         ValueError, TypeError, UncommittedLimitError, StorageFullError
-            As for :meth:`put_many`.
+            See :meth:`put_many`.
         """
         found = columns_of(table, columns_of_format(self.spec), (), self.name)
         self.put_many(found["key"], found["value"], found.get("timestamp"), found.get("headers"))
 
     def delete(self, key: K) -> V | None:
-        """Delete ``key``. Return its value, or None if it had no value."""
+        """Delete ``key``. Return the deleted value, or None if the key had no value."""
         record = self._current_record.of_a_write()
         old = self.get(key)
         self.table.put_one(self._raw_key(key), None)
@@ -141,28 +141,31 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
         return old
 
     def range(self, lo: K | None, hi: K | None, *, reverse: bool = False) -> Scan[K, V]:
-        """Return the items with ``lo <= key <= hi``. There are none if ``lo`` is after ``hi``."""
+        """Return a scan of the items with ``lo <= key <= hi``.
+
+        The scan is empty if ``lo`` is after ``hi``.
+        """
         first = None if lo is None else self._raw_key(lo)
         last = None if hi is None else self._raw_key(hi)
         return self._scan(Bounds(first, None if last is None else last + b"\0", reverse))
 
     def all(self, *, reverse: bool = False) -> Scan[K, V]:
-        """Return all items."""
+        """Return a scan of all items."""
         return self._scan(Bounds(reverse=reverse))
 
     def prefix_scan(self, prefix: Any, *, reverse: bool = False) -> Scan[K, V]:
-        """Return the items whose serialised key begins with ``prefix``.
+        """Return a scan of the items whose serialised key begins with ``prefix``.
 
         Parameters
         ----------
         prefix : bytes or key
-            A key is serialised.
+            The bytes of the prefix, or an object that the serde of the keys serialises.
         """
         first = bytes(prefix) if isinstance(prefix, (bytes, bytearray)) else self._raw_key(prefix)
         return self._scan(Bounds(first, after_prefix(first), reverse))
 
     def approximate_num_entries(self) -> int:
-        """Return the approximate number of keys: the engine's estimate plus the staged rows."""
+        """Return the engine's estimate of the number of keys plus the number of staged rows."""
         return self.table.approximate_count()
 
     def _change(self, row: bytes, raw: bytes) -> tuple[K, V]:
@@ -174,7 +177,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """Return the first byte string after all byte strings that begin with ``prefix``.
+    """Return the first byte string that is greater than all byte strings with this prefix.
 
     Return None if there is no such byte string.
     """

@@ -1,4 +1,4 @@
-"""The read methods of window and session stores as protocols, for code that only reads."""
+"""The protocols of window and session stores for code that only reads."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # cython: language_level=3, cdivision=True
-"""Reads of a window or session store. They find the rows of keys and times that are visible.
+"""The reads of a window or session store, which return only rows that are not too old.
 
-A read of one key calls the segmented table directly if there is no layer above the table.
+A read of one key calls the segmented table directly if no layer wraps the table.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -18,16 +18,18 @@ __all__ = ["Reads"]
 
 
 cdef class Reads:
-    """The reads of one store. A row has a *time*: a window's start, a session's end.
+    """The reads of a window or session store.
+
+    The time of a row is the start of a window or the end of a session.
 
     Parameters
     ----------
     table : Table
     clock : StreamClock
-        It hides the rows before its horizon.
+        The clock of the store. Reads do not return rows before its horizon.
     keys : RowKeys
     interval_ms : int
-        Width of a segment.
+        The width of a segment in ms.
     """
 
     def __init__(self, table, clock, keys, int64_t interval_ms):
@@ -44,12 +46,13 @@ cdef class Reads:
         self._session = keys.schema.session
 
     cdef int64_t last_hidden(self) except? -2:
-        """Return the latest time of rows that reads do not return (ms), or -1 if there are none."""
+        """Return the latest time (ms) whose rows are too old to be read, or -1 if no row is too
+        old."""
         cdef int64_t horizon = self._clock.horizon
         return -1 if horizon < 0 else horizon - 1 + self._hidden
 
     cdef bytes find(self, bytes key, int64_t first, int64_t second):
-        """Return the value of one row, or None.
+        """Return the value of one row, or None if the row is missing or too old.
 
         Parameters
         ----------
@@ -72,17 +75,20 @@ cdef class Reads:
         self, item, columns, bytes key_from, bytes key_to, int64_t earliest, int64_t latest,
         int64_t latest_start=INT64_MAX, *, bint reverse=False,
     ):
-        """Return a scan of the visible rows in a range of keys and times, inclusive at both ends.
+        """Return a scan of the rows in a range of keys and times, except rows that are too old.
+
+        The ranges include both ends.
 
         Parameters
         ----------
         item, columns : callable
-            The functions that convert a row to an item, and rows to an Arrow table.
+            The function that converts a row to an item, and the function that converts rows to an
+            Arrow table.
         key_from, key_to : bytes or None
         earliest, latest : int
-            The first and the last time of the rows, ms.
+            The first and the last time of the rows in ms, both inclusive.
         latest_start : int
-            The latest start of a session, ms.
+            The latest start of a session in ms, inclusive.
         """
         return self.scan(
             item, columns, key_from, key_to, earliest, latest, latest_start, reverse
@@ -92,7 +98,7 @@ cdef class Reads:
         self, item, columns, bytes key_from, bytes key_to, int64_t earliest, int64_t latest,
         int64_t latest_start, bint reverse
     ):
-        """Make the scan of :meth:`fetch`."""
+        """Return the scan that :meth:`fetch` returns."""
         cdef bint one = key_from is not None and (key_from is key_to or key_from == key_to)
         cdef int64_t hidden = self.last_hidden()
         if (
@@ -118,7 +124,7 @@ cdef class Reads:
     cdef object _of_key(
         self, bytes key, int64_t earliest, int64_t latest, int64_t latest_start, bint reverse
     ):
-        """Return the chunks of one key's rows, as the ``fetch`` of the key schema does."""
+        """Return an iterator of chunks of one key's rows in the given range of times."""
         cdef int64_t last = latest_start if self._session else INT32_MAX
         chunks = self._segments.between(
             row_of(key, earliest, 0, self._session, False),
@@ -129,7 +135,7 @@ cdef class Reads:
 
 
 cdef bytes row_of(bytes key, int64_t first, int64_t second, bint session, bint behind):
-    """Return the row key of a key and its times. With ``behind``, return the next possible key."""
+    """Return the row key of a key with two times. If ``behind``, return the next greater key."""
     cdef Py_ssize_t size = PyBytes_GET_SIZE(key)
     cdef bytes row = PyBytes_FromStringAndSize(NULL, size + (16 if session else 12) + behind)
     cdef uint8_t *here = <uint8_t *>PyBytes_AS_STRING(row)

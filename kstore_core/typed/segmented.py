@@ -1,4 +1,4 @@
-"""The base of window and session stores. It defines late writes and visible rows."""
+"""The base class of window and session stores, which drops late writes and hides old rows."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ K = TypeVar("K")
 
 
 class SegmentedStore(Store[K]):
-    """A store whose rows are divided into segments of time. A segment expires as a whole.
+    """A store whose rows are divided into segments of time, which expire as a whole.
 
-    Each row has a *time*. This is the start of a window or the end of a session. The horizon is
-    stream time minus the retention. A write is dropped if its segment ends before the horizon. A
-    read returns a row if the row's time is after the horizon. So a store may contain rows that no
-    read returns, as in Kafka Streams. A time-ordered window store also returns rows at the horizon.
+    The *time* of a row is the start of a window or the end of a session. The horizon is stream time
+    minus the retention. A write is dropped if the segment of its time ends before the horizon. A
+    read returns only rows whose time is after the horizon. So a store may contain rows that no read
+    returns, as in Kafka Streams. A read of a time-ordered window store also returns a row whose
+    time equals the horizon.
 
     Attributes
     ----------
@@ -48,7 +49,10 @@ class SegmentedStore(Store[K]):
 
     @property
     def late(self) -> int:
-        """The number of writes since the open that were dropped, as their segment had expired."""
+        """The number of writes that were dropped because their segment had expired.
+
+        The count begins at 0 when the store is opened.
+        """
         return self.clock.dropped_late
 
     def _change(self, row: bytes, raw: bytes) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""Errors of serdes. Each is a SerdeError, and also an error of the type that the serde raised."""
+"""The errors of serdes. Each class is a SerdeError and also of the type that the serde raised."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = [
 
 
 class SerdeTypeError(SerdeError, TypeError):
-    """A serde raised a TypeError."""
+    """The error that a serde raised a TypeError."""
 
 
 class SerdeValueError(SerdeError, ValueError):
-    """A serde raised a ValueError."""
+    """The error that a serde raised a ValueError."""
 
 
 class SerdeFormatError(SerdeError, FormatError):
-    """A serde raised a FormatError."""
+    """The error that a serde raised a FormatError."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_format_error, (str(self), self.offset))
@@ -33,7 +33,7 @@ def _format_error(message: str, offset: int | None) -> FormatError:
 
 
 class SerdeUnicodeError(SerdeError, UnicodeEncodeError):
-    """A serde raised a UnicodeEncodeError."""
+    """The error that a serde raised a UnicodeEncodeError."""
 
     message = ""
 
@@ -42,9 +42,10 @@ class SerdeUnicodeError(SerdeError, UnicodeEncodeError):
 
 
 def serde_error(error: Exception, where: str) -> Exception:
-    """Return a SerdeError of the same type as a serde's error, which names the serde and the key.
+    """Return a SerdeError that names the serde and the key and has the type of a serde's error.
 
-    If there is no SerdeError of this type, return the error itself, with the place as a note.
+    If no subclass of SerdeError has this type, return the serde's error itself. A note that names
+    the serde and the key is added to it.
     """
     message = f"{where}: {error}"
     if type(error) is UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""The session store: an aggregate for each key and session."""
+"""The session store, which stores one aggregate for each key and session."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
 
     A session lasts from the time of its first record to the time of its last record, both
     inclusive. Methods take and return a session as a :class:`~kstore_core.Windowed`. Stream time is
-    the greatest end that was written. Reads return a session until stream time is later than its
-    end plus the retention.
+    the latest end of all sessions that were written. Reads return a session as long as stream time
+    is before the session's end plus the retention.
 
-    Ranges are inclusive at both ends. If an end is None, the range is open at this end. The
-    sessions of one key are ordered by end, then start. The sessions of several keys are ordered by
-    the segment of their end, then key, end and start. In a time-ordered store they are ordered by
-    end, start and key; but if the store has an index, a range of keys is ordered by segment, key,
-    end and start. Times are ints (ms) or aware datetimes.
+    Ranges include both ends. If a limit is None, the range has no limit at this end. The sessions
+    of one key are ordered by end and then by start. The sessions of several keys are ordered by the
+    segment of their end, and then by key, end and start. In a time-ordered store the sessions of
+    several keys are ordered by end, start and key. If a time-ordered store has an index, a range of
+    keys is ordered by segment, key, end and start. A time must be an int (ms) or a datetime with a
+    time zone.
     """
 
     def __init__(
@@ -56,22 +57,23 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
         self.parts = StoreParts(
             repr(self), spec, context, table, values, clock, self._rows, self._fetch
         )
-        self._bind(self._rows, self._reads, self._writer)
+        self._bound = (self._rows, self._reads, self._writer)
+        self._bind(*self._bound)
 
     def put_many(
         self, keys: Any, aggregates: Any, starts: Any, ends: Any, headers: Any = None
     ) -> None:
-        """Put many rows at once. The result is the same as that of one put per row, in their order.
+        """Put many rows. The result is the same as after one put for each row, in order.
 
         Parameters
         ----------
         keys, aggregates : Arrow arrays, or sequences
-            A null aggregate removes the session. Arrow arrays of types that built-in serdes take
-            are encoded without an object for each row.
+            A null aggregate removes the session. Arrow arrays of types that built-in serdes accept
+            are encoded without making an object for each row.
         starts, ends : Arrow array of int64 (ms) or of timestamps, or sequence
             The times of the first and the last record of each session, both inclusive.
         headers : Arrow array of list<struct<key: string, value: binary>>, or sequence, optional
-            By default the input record's, or none.
+            By default the headers of the current input record, or no headers without a record.
 
         Raises
         ------
@@ -79,8 +81,8 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
             The columns differ in length, a key or time is missing, a session ends before its start,
             or a value has a type that the serde or the format does not take. Nothing was put.
         UncommittedLimitError, StorageFullError
-            As for :meth:`put`. Rows are staged in chunks of 16,384. The chunks before the error
-            are staged.
+            See :meth:`put`. Rows are staged in chunks of 16,384. The rows of the chunks before the
+            error stay staged.
         """
         begins = times_of(starts, "starts", len(keys))
         lasts = times_of(ends, "ends", len(keys))
@@ -95,18 +97,8 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
     def put_arrow(self, table: pa.Table | pa.RecordBatch) -> None:
         """Put the rows of a table with the columns of :meth:`Scan.to_arrow`.
 
-        Parameters
-        ----------
-        table : pyarrow.Table or pyarrow.RecordBatch
-            The columns ``key``, ``start``, ``end`` and ``value``, and ``headers`` if the format has
-            them.
-
-        Raises
-        ------
-        SpecError
-            A column is missing or unknown. Nothing was put.
-        ValueError, TypeError, UncommittedLimitError, StorageFullError
-            As for :meth:`put_many`.
+        The columns are ``key``, ``start``, ``end`` and ``value``, and ``headers`` if the format has
+        them. The errors are those of :meth:`KeyValueStore.put_arrow`.
         """
         found = columns_of(table, columns_of_format(self.spec, "start", "end"), (), self.name)
         self.put_many(
@@ -114,7 +106,7 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
         )
 
     def remove(self, session: Windowed[K]) -> None:
-        """Remove a session, if it exists."""
+        """Remove a session if the store contains it."""
         self.put(session, None)
 
     def find_sessions_range(
@@ -126,9 +118,11 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
         *,
         reverse: bool = False,
     ) -> Scan[Windowed[K], A]:
-        """Find sessions as :meth:`find_sessions` does, for the keys ``key_from <= key <= key_to``.
+        """Return the sessions of the keys ``key_from <= key <= key_to`` that overlap a span of
+        time.
 
-        The serialised keys are compared. The scan is empty if ``key_from`` is after ``key_to``.
+        The order of the keys is that of their serialised bytes. The scan is empty if ``key_from``
+        is after ``key_to``.
         """
         first = None if key_from is None else self._raw_key(key_from)
         last = None if key_to is None else self._raw_key(key_to)

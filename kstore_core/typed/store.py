@@ -1,4 +1,4 @@
-"""The base of all shapes. It has the properties of a store, and the context of its directory."""
+"""The base class of all stores, and the data that a store shares with its state directory."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ class StoreContext:
     Attributes
     ----------
     current_record : CurrentRecord
-        The source of the current input record of the state directory.
+        The object that returns the current input record of the calling task or thread.
     record : StoreRecord
         The metadata of the store as of the last commit.
     position : dict
-        The position after all committed and staged writes, by topic and partition.
+        The last input offset of each topic and partition of all committed and staged writes.
     moved : bool
         True if the position has changed since the last commit.
     cache : Cached or None
-        The store's cache.
+        The store's cache; None if the store has no cache.
     measures : StoreMeasures or None
-        The store's metrics.
+        The store's metrics; None if the store has no metrics.
     partition : int or None
         The partition of the task; None if the directory's name does not contain a partition.
     read_only : bool
     view : callable
-        A weak reference to the state directory's method that leases its newest view.
+        A weak reference to the method of the state directory that leases a view of its last commit.
     open : bool
     moving : Lock
-        A thread takes this lock to advance the position.
+        The lock that a thread must hold while it advances the position.
     flushed : dict
-        The position of the rows below the cache. It is valid while the cache's number of flushes
-        equals ``flushes``.
+        The position of the rows that the cache has flushed. It is valid only while the number of
+        the cache's flushes equals ``flushes``.
     """
 
     current_record: CurrentRecord
@@ -89,7 +89,7 @@ class StoreContext:
             self.moved = True
 
     def position_now(self, *, below_cache: bool = False) -> Position:
-        """Return the position. With ``below_cache``, return the position of the flushed rows."""
+        """Return the position, or the position of the flushed rows if ``below_cache`` is True."""
         # Copied before the check: if no rows wait then, all of this position has been flushed.
         position = Position.copied(self.position)
         if below_cache and self.cache is not None and self.cache.flushes == self.flushes:
@@ -98,9 +98,14 @@ class StoreContext:
 
 
 class Store(Generic[K]):
-    """The base of the stores. ``state.open(spec)`` opens one, and closing the state closes it."""
+    """The base class of all stores.
+
+    A store is opened by ``state.open(spec)``, and is closed together with its state directory.
+    """
 
     parts: StoreParts
+    _bind: Callable[..., None]  # of a compiled base class, whose attributes are not in vars()
+    _bound: tuple[Any, ...]
     _inner: Self | None = None
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
@@ -110,29 +115,26 @@ class Store(Generic[K]):
         self._touch = context.touch
 
     def _for_user(self, state: object) -> Self:
-        """Return a copy of the store that keeps its state directory from being collected.
+        """Return a copy of the store that has a reference to its state directory.
 
-        The state directory refers to the original store only, so there is no reference cycle.
+        So the state directory is not garbage collected while the user has the copy. The directory
+        itself refers only to the original store, so there is no reference cycle.
         """
         face = type(self).__new__(type(self))
         # With setattr: after an access to __dict__ of the copy, its attributes would be slower.
         for name, value in (*vars(self).items(), ("_state", state), ("_inner", self)):
             setattr(face, name, value)
-        face._share(self)
+        face._bind(*self._bound)
         return face
-
-    def _share(self, store: Any) -> None:
-        """Copy the attributes of a compiled base from ``store``."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._spec.name!r} ({self._spec.format.name})>"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(
-            f"{self!r} cannot be pickled or copied: an open store belongs to its process. Pickle "
-            f"its "
-            "spec and the path of its state directory, and open them there: "
-            "open_state(path, read_only=True).open(spec)"
+            f"{self!r} cannot be pickled or copied, because only the process that opened a store "
+            "can use it. Instead, pickle its spec and the path of its state directory, and open "
+            "the store again in the other process: open_state(path, read_only=True).open(spec)"
         )
 
     def _repr_html_(self) -> str:
@@ -142,7 +144,7 @@ class Store(Generic[K]):
 
     @property
     def spec(self) -> StoreSpec:
-        """The spec that the store was opened with."""
+        """The spec with which the store was opened."""
         return self._spec
 
     @property
@@ -152,12 +154,18 @@ class Store(Generic[K]):
 
     @property
     def position(self) -> Position:
-        """The last applied input offset of each topic and partition, committed or not."""
+        """The last input offset of each topic and partition whose write is in the store.
+
+        The writes may be uncommitted.
+        """
         return self._context.position_now()
 
     @property
     def stream_time(self) -> int | None:
-        """The greatest record time so far, ms. -1 before the first record; None without a clock."""
+        """The greatest time of a record so far in ms; -1 if the store had no record.
+
+        None if the store is a key-value store.
+        """
         clock = self.parts.clock
         return None if clock is None else clock.observed
 
@@ -182,27 +190,27 @@ class Store(Generic[K]):
         ----------
         query : Query
         bound : PositionBound, optional
-            The position that the store must have reached. By default none.
+            The position that the store must have reached. By default any position is accepted.
         isolation : {"uncommitted", "committed"}
-            ``"committed"`` reads the last commit only. The state must be transactional or
-            read-only; a read-only state always reads committed data.
+            With ``"committed"``, the query reads only committed data. The state must then be
+            transactional or read-only. A read-only state always reads committed data.
         require_active : bool
-            Return a failed result if the store is read-only.
+            If True, return a failed result if the store is read-only.
         collect_execution_info : bool
-            Add the store, the isolation and the time taken to the result.
+            If True, add the store's name, the isolation and the duration to the result.
 
         Returns
         -------
         QueryResult
-            The result, or the reason of the failure. Close a scan in the result.
+            The result, or the reason of the failure. If the result contains a scan, close the scan.
 
         Raises
         ------
         TypeError, ValueError
             The key cannot be serialised, or an argument has an unknown value.
         UnsupportedError
-            The query is a KeyQuery or RangeQuery to a versioned store; or it reads ``"committed"``
-            data of a writable state that is not transactional.
+            The query is a KeyQuery or RangeQuery to a versioned store. Or ``isolation`` is
+            ``"committed"``, and the state is neither transactional nor read-only.
         StoreClosedError, ForkedHandleError
         """
         from kstore_core.query.answering import answer
@@ -219,15 +227,15 @@ class Store(Generic[K]):
     def on_flush(self, listener: Callable[[K, Any, Any], object] | None) -> None:
         """Call ``listener(key, new, old)`` for each change that the cache flushes.
 
-        ``new`` and ``old`` are what a get would return after and before the change. During the call
-        the current record is the record of the change's last write. If the listener raises, the
-        commit or write that caused the flush raises the error. The next flush then calls the
-        listener again for this change. See docs/caching.md.
+        ``new`` and ``old`` are the values that a get would return after and before the change.
+        During the call the current record is the input record of the last write to the key. If the
+        listener raises, the commit or write that caused the flush raises this error. The next flush
+        then calls the listener again for this change. See docs/caching.md.
 
         Parameters
         ----------
         listener : callable or None
-            The listener replaces an earlier one. None removes the listener.
+            The new listener, which replaces an earlier listener. If None, the listener is removed.
 
         Raises
         ------
@@ -237,8 +245,8 @@ class Store(Generic[K]):
         cache = self._context.cache
         if cache is None:
             raise UnsupportedError(
-                f"the store {self.name!r} has no cache, so nothing is flushed; open it for writing "
-                "with spec.with_cache()"
+                f"the store {self.name!r} has no cache, so a listener would never be called. Open "
+                "the state directory for writing, and open the store with spec.with_cache()"
             )
         inner = self._inner or self  # a user's copy in the cache would make a reference cycle
         cache.listen(None if listener is None else partial(inner._call_listener, listener))
@@ -261,5 +269,5 @@ class Store(Generic[K]):
             )
 
     def _change(self, row: bytes, raw: bytes) -> tuple[K, Any] | None:
-        """Return the key and value of a row. Return None if no read would return the row."""
+        """Return the user's key and value of a row, or None if no read would return the row."""
         raise NotImplementedError

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Conversions between a user's values and stored bytes. There is one class for each format."""
+"""The conversions between users' values and stored bytes, with one class for each format."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_CheckExact
@@ -62,7 +62,7 @@ cdef dict _WITH_HEADERS = {
 
 @cython.final
 cdef class SerdeAdapter:
-    """A serde, called by the fastest path of its kind.
+    """A wrapper that calls a serde in the fastest way that its type allows.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ cdef class SerdeAdapter:
     # Errors are handled after a call has returned NULL: a try block would make each call slower.
 
     cdef bytes write(self, object value, object key):
-        """Return the bytes of a value. Only for built-in serdes. Error messages name ``key``."""
+        """Serialise a value by a built-in serde. Error messages name ``key``."""
         cdef PyObject *data
         if self.kind == AS_BYTES and PyBytes_CheckExact(value):
             return <bytes>value
@@ -101,7 +101,7 @@ cdef class SerdeAdapter:
         return <bytes>made(self, data, key)
 
     cdef object write_with(self, object value, object headers, object key):
-        """Return the bytes of a value, or None. For a user's serde, which takes the headers."""
+        """Serialise a value by a user's serde, which gets the headers and may return None."""
         try:
             data = self.serde.serialize(value, headers)
             if data is not None and not PyBytes_CheckExact(data):
@@ -111,7 +111,7 @@ cdef class SerdeAdapter:
         return data
 
     cdef object read(self, object data, object headers, object key):
-        """Return the value of some bytes. Error messages name ``key``."""
+        """Deserialise bytes by a built-in serde. Error messages name ``key``."""
         if self.kind == AS_BYTES:
             return data
         if self.kind != CUSTOM:
@@ -119,7 +119,7 @@ cdef class SerdeAdapter:
         return self.read_with(data, headers, key)
 
     cdef object read_with(self, object data, object headers, object key):
-        """Return the value of some bytes. For a user's serde, which takes the headers."""
+        """Deserialise bytes by a user's serde, which gets the headers."""
         try:
             return self.serde.deserialize(data, headers)
         except Exception as error:
@@ -153,13 +153,14 @@ cdef int raise_pending() except -1:
 
 
 cdef class Values:
-    """Writes and reads the values of one format.
+    """A converter between users' values and stored values of one format.
 
     Parameters
     ----------
     spec : StoreSpec
     current_record : CurrentRecord
-        The source of times and headers that a write does not give.
+        The object that returns the input record. A write without a time or headers takes them from
+        this record.
     """
 
     def __cinit__(self, spec, CurrentRecord current_record):
@@ -189,11 +190,11 @@ cdef class Values:
             raise TypeError("key cannot be None")
         data = self.key.write_with(key, headers, key)
         if data is None:
-            raise TypeError(f"the key serde {self.key.serde.name!r} serialized {key!r} to None")
+            raise TypeError(f"the key serde {self.key.serde.name!r} serialized {key!r} to None, but must return bytes")
         return data
 
     cdef tuple _serialized(self, object key, object value, object headers):
-        """Serialise the key, then the value. Each serde may add to the headers."""
+        """Serialise the key and then the value. Each serde may add headers."""
         if self._ignores_headers:
             return self.raw_key(key), None if value is None else self.value.write(value, key)
         cdef object raw_key = self._custom_key(key, headers) if self.key.kind == CUSTOM else (
@@ -206,19 +207,19 @@ cdef class Values:
         return raw_key, self.value.write(value, key)
 
     cdef object _context_headers(self):
-        """Return a copy of the record's headers, or None if the serdes ignore headers."""
+        """Return a copy of the input record's headers, or None if the serdes ignore headers."""
         if self._ignores_headers:
             return None
         context = self.current_record.now()
         return Headers() if context is None else context.headers.copy()
 
     cdef object _lent_headers(self):
-        """Return the headers of the current record, not a copy. None if there is no record."""
+        """Return the headers of the input record without copying them, or None without a record."""
         context = self.current_record.now()
         return None if context is None else context.headers
 
     cdef int64_t _time(self, object timestamp) except? -1:
-        """Return the time of a write, ms: the argument, or the time of the current record."""
+        """Return ``timestamp`` in ms if it is given, or the time of the current input record."""
         if type(timestamp) is int:
             try:
                 return timestamp
@@ -229,19 +230,19 @@ cdef class Values:
             timestamp = None if context is None else context.timestamp
             if timestamp is None:
                 raise TypeError(
-                    "a timestamp is missing: pass timestamp=…, a value that carries one, or write "
-                    "within state.record(…)"
+                    "a timestamp is missing: pass timestamp=…, pass a value that contains a "
+                    "timestamp, or write within state.record(timestamp=…)"
                 )
         return to_millis(timestamp)
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
-        """Return the row of a put, ``(raw key, raw value)``. A raw value of None deletes."""
+        """Return the row of a put as ``(raw key, raw value)``. The raw value None deletes the key."""
         raise NotImplementedError
 
     def read(self, bytes raw, key=None):
         """Return the value of a stored row, or None if the serde returns None.
 
-        Error messages name ``key``, which is the user's key or its bytes.
+        Error messages name ``key``, which is the user's key or the bytes of this key.
         """
         return self.value_of(raw, key)
 
@@ -254,14 +255,15 @@ cdef class Values:
         return key, self.value_of(raw, raw_key)
 
     def table(self, list keys, list raws, bint headers=True):
-        """Return stored rows as a ``pyarrow.Table``, with a column of headers if asked."""
+        """Return stored rows as a ``pyarrow.Table``. It has headers only if ``headers`` is True."""
         import pyarrow as pa
 
         column, others = self.columns(raws, headers)
         return pa.table({**self._key_and_value(keys, raws, column), **others})
 
     def rows(self, keys, column, timestamps, headers):
-        """Return the raw keys and raw values of many puts as two lists. None deletes.
+        """Return the raw keys and raw values of many puts as two lists. The value None deletes a
+        key.
 
         Parameters
         ----------
@@ -296,7 +298,7 @@ cdef class Values:
         return raw_keys, raws
 
     def _serialized_column(self, SerdeAdapter side, column):
-        """Serialise a column by a built-in serde. Null remains null."""
+        """Serialise a column by a built-in serde. A null element remains null."""
         from kstore_core import arrow
 
         if hasattr(column, "combine_chunks"):
@@ -307,11 +309,11 @@ cdef class Values:
             side.failed(error, None)
 
     def _encoded_column(self, column, timestamps, headers):
-        """Return the column of raw values. None if a row needs the time or headers of a record."""
+        """Return the column of raw values, or None if the rows must be encoded one by one."""
         raise NotImplementedError
 
     def _key_and_value(self, keys, rows, column):
-        """Return the columns of keys and values. If a serde may read headers, convert row by row."""
+        """Return the deserialised keys and values of rows as two columns."""
         import pyarrow as pa
 
         if self._ignores_headers:
@@ -337,7 +339,7 @@ cdef class Values:
             side.failed(error, None)
 
     def bare(self, record):
-        """Return the value in a record, or None."""
+        """Return the value that a record contains, or None if the record is None."""
         return None if record is None else record.value
 
     def columns(self, list raws, bint headers):
@@ -346,12 +348,13 @@ cdef class Values:
 
 
 cdef class PlainValues(Values):
-    """Converts values without timestamp and headers."""
+    """A converter of values without timestamps and headers."""
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if timestamp is not None or headers is not None:
             raise TypeError(
-                f"a plain store stores neither timestamps nor headers; use {self._with_headers}"
+                "this store stores neither timestamps nor headers. Pass neither, or open the store "
+                f"with a spec from {self._with_headers}"
             )
         return self._serialized(key, value, self._context_headers())
 
@@ -369,11 +372,14 @@ cdef class PlainValues(Values):
 
 
 cdef class TimestampedValues(Values):
-    """Converts values with a timestamp: :class:`ValueAndTimestamp`."""
+    """A converter of values with timestamps, which users get as :class:`ValueAndTimestamp`."""
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if headers is not None:
-            raise TypeError(f"a timestamped store stores no headers; use {self._with_headers}")
+            raise TypeError(
+                "this store stores no headers. Pass none, or open the store with a spec from "
+                f"{self._with_headers}"
+            )
         cdef ValueAndTimestamp whole
         if type(value) is ValueAndTimestamp:
             whole = <ValueAndTimestamp>value
@@ -402,7 +408,7 @@ cdef class TimestampedValues(Values):
 
 
 cdef class HeadersValues(Values):
-    """Converts values with a timestamp and headers: :class:`ValueTimestampHeaders`."""
+    """A converter of values with timestamps and headers (:class:`ValueTimestampHeaders`)."""
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         cdef ValueTimestampHeaders whole
@@ -450,20 +456,23 @@ cdef class HeadersValues(Values):
         return encode_column(column, timestamps, headers)
 
     def _has_headers(self, headers):
-        """Return True if headers are a column, or are not given and there is no current record."""
+        """Return True if ``headers`` is an Arrow column, or if no row gets any headers."""
         return _is_arrow(headers) or (headers is None and self.current_record.now() is None)
 
 
 cdef class VersionedValues(Values):
-    """Converts versions: :class:`VersionedRecord`. Their bytes do not contain the time."""
+    """A converter of versions (:class:`VersionedRecord`). Their bytes do not contain the time."""
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if headers:
-            raise TypeError(f"this store stores no headers; use {self._with_headers}")
+            raise TypeError(
+                "this store stores no headers. Pass none, or open the store with a spec from "
+                f"{self._with_headers}"
+            )
         return self._serialized(key, value, self._context_headers())
 
     cpdef object record(self, bytes raw, object timestamp, object valid_to, object key=None):
-        """Return a version as a record, with the times between which the version is valid."""
+        """Return a version as a record that contains the start and the end of its validity."""
         value = self.value.read(raw, Headers() if self.value.kind == CUSTOM else None, key)
         return None if value is None else VersionedRecord(value, timestamp, valid_to)
 
@@ -496,7 +505,7 @@ cdef class VersionedValues(Values):
 
 
 cdef class VersionedHeadersValues(VersionedValues):
-    """Converts versions with headers: :class:`VersionedRecordWithHeaders`."""
+    """A converter of versions with headers (:class:`VersionedRecordWithHeaders`)."""
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if headers is None:
@@ -524,11 +533,11 @@ cdef class VersionedHeadersValues(VersionedValues):
 
 
 cdef class SessionHeadersValues(HeadersValues):
-    """Converts aggregates with headers: :class:`AggregationWithHeaders`."""
+    """A converter of aggregates with headers (:class:`AggregationWithHeaders`)."""
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if timestamp is not None:
-            raise TypeError("a session store takes no timestamp; the time of a session is its end")
+            raise TypeError("a session store takes no timestamp, because the end of a session is its timestamp")
         if type(value) is AggregationWithHeaders:
             headers = _only(value.headers, headers)
             value = value.aggregation
@@ -563,26 +572,29 @@ cdef bint _is_arrow(object column):
 
 
 cdef object _listed(object column):
-    """Return a column as a sequence of Python values. None remains None."""
+    """Return a column as a sequence of Python values, or None if the column is None."""
     return column.to_pylist() if _is_arrow(column) else column
 
 
 cdef object _pairs(object headers):
-    """Return the headers of one row in a form that a put takes."""
+    """Return the headers of one row as pairs or another form that a put accepts."""
     if type(headers) is list and headers and type(headers[0]) is dict:
         return [(header["key"], header["value"]) for header in headers]
     return headers
 
 
 cdef str _short(object key):
-    """Return the repr of a key for a message, cut after 80 characters."""
+    """Return at most the first 80 characters of a key's repr for a message."""
     text = repr(key)
     return text if len(text) <= 80 else f"{text[:80]}…"
 
 
 cdef object _only(object carried, object given):
     if given is not None:
-        raise TypeError("the value has a timestamp and headers of its own; do not pass timestamp= or headers=")
+        raise TypeError(
+            "timestamp= or headers= was passed with a value that already contains them; pass only the "
+            "value"
+        )
     return carried
 
 

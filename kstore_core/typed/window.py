@@ -1,4 +1,4 @@
-"""The window store. It has one or several values for each key and window."""
+"""The window store, which stores one or several values for each key and window."""
 
 from __future__ import annotations
 
@@ -37,14 +37,17 @@ V = TypeVar("V")
 class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
     """A window store. ``V`` is the type of the value, or of the record that contains the value.
 
-    The start of a window must not be negative. Its end, exclusive, is the start plus the window
-    size of the store, but at most 2**63 - 1. Stream time is the greatest start that was written.
-    Reads return a window until stream time is later than its start plus the retention.
+    The start of a window must not be negative. The end of a window is exclusive: it is the start
+    plus the window size of the store, but at most 2**63 - 1. Stream time is the latest start of all
+    windows that were written. Reads return a window as long as stream time is before the window's
+    start plus the retention. In a time-ordered store they also return it when stream time equals
+    this sum.
 
-    Ranges are inclusive at both ends. If an end is None, the range is open at this end. The windows
-    of one key are ordered by start. The windows of several keys are ordered by segment, key and
-    start. In a time-ordered store they are ordered by start and key; but if the store has an index,
-    a range of keys is ordered by segment, key and start. Times are ints (ms) or aware datetimes.
+    Ranges include both ends. If a limit is None, the range has no limit at this end. The windows of
+    one key are ordered by start. The windows of several keys are ordered by segment, key and start.
+    In a time-ordered store the windows of several keys are ordered by start and key. If a
+    time-ordered store has an index, a range of keys is ordered by segment, key and start. A time
+    must be an int (ms) or a datetime with a time zone.
     """
 
     def __init__(
@@ -60,7 +63,8 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
         self._writer = WindowWriter(
             values, table, clock, self._interval, context.touch, self._keys, numbers
         )
-        self._bind(self._rows, self._reads, self._writer, spec.retain_duplicates)
+        self._bound = (self._rows, self._reads, self._writer, spec.retain_duplicates)
+        self._bind(*self._bound)
         self.parts = StoreParts(
             repr(self), spec, context, table, values, clock, self._rows, self._fetch
         )
@@ -73,28 +77,17 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
         timestamps: Any = None,
         headers: Any = None,
     ) -> None:
-        """Put many rows at once. The result is the same as that of one put per row, in their order.
+        """Put many rows. The result is the same as after one put for each row, in order.
 
         Parameters
         ----------
         keys, values : Arrow arrays, or sequences
-            A null value deletes. Arrow arrays of types that built-in serdes take are encoded
-            without an object for each row.
+            A null value deletes the value of its window. Arrow arrays of types that built-in serdes
+            accept are encoded without making an object for each row.
         window_starts : Arrow array of int64 (ms) or of timestamps, or sequence
-            Not negative.
-        timestamps : Arrow array of int64 (ms) or of timestamps, or sequence, optional
-            By default the input record's.
-        headers : Arrow array of list<struct<key: string, value: binary>>, or sequence, optional
-            By default the input record's, or none.
-
-        Raises
-        ------
-        ValueError, TypeError
-            The columns differ in length, a key or timestamp is missing, or a value has a type that
-            the serde or the format does not take. Nothing was put.
-        UncommittedLimitError, StorageFullError
-            As for :meth:`put`. Rows are staged in chunks of 16,384. The chunks before the error
-            are staged.
+            The starts of the windows, which must not be negative.
+        timestamps, headers
+            As in :meth:`KeyValueStore.put_many`, which also describes the errors.
         """
         starts = times_of(window_starts, "window_starts", len(keys))
         if starts:
@@ -106,18 +99,9 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
     def put_arrow(self, table: pa.Table | pa.RecordBatch) -> None:
         """Put the rows of a table with the columns of :meth:`Scan.to_arrow`.
 
-        Parameters
-        ----------
-        table : pyarrow.Table or pyarrow.RecordBatch
-            The columns ``key``, ``start`` and ``value``, and ``timestamp`` and ``headers`` if the
-            format has them. A column ``end`` is ignored.
-
-        Raises
-        ------
-        SpecError
-            A column is missing or unknown. Nothing was put.
-        ValueError, TypeError, UncommittedLimitError, StorageFullError
-            As for :meth:`put_many`.
+        The columns are ``key``, ``start`` and ``value``, and ``timestamp`` and ``headers`` if the
+        format has them. A column ``end`` is ignored. The errors are those of
+        :meth:`KeyValueStore.put_arrow`.
         """
         found = columns_of(table, columns_of_format(self.spec, "start"), ("end",), self.name)
         self.put_many(
@@ -139,7 +123,8 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
     ) -> Scan[Windowed[K], V]:
         """Return the windows of the keys ``key_from <= key <= key_to``, as (Windowed, value).
 
-        The serialised keys are compared. The scan is empty if ``key_from`` is after ``key_to``.
+        The order of the keys is that of their serialised bytes. The scan is empty if ``key_from``
+        is after ``key_to``.
 
         Raises
         ------
@@ -155,7 +140,10 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
     def fetch_all(
         self, from_ts: Time | None = None, to_ts: Time | None = None, *, reverse: bool = False
     ) -> Scan[Windowed[K], V]:
-        """The windows of all keys with ``from_ts <= start <= to_ts``, as (Windowed, value)."""
+        """Return a scan of the windows of all keys with ``from_ts <= start <= to_ts``.
+
+        An item of the scan is a tuple (Windowed, value).
+        """
         return self.fetch_range(None, None, from_ts, to_ts, reverse=reverse)
 
     def all(self, *, reverse: bool = False) -> Scan[Windowed[K], V]:
@@ -163,7 +151,10 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
         return self.fetch_range(None, None, reverse=reverse)
 
     def _highest(self, raw_key: bytes, start: int) -> int | None:
-        """The highest sequence number of a key and window, including rows that reads hide."""
+        """Return the highest sequence number of a key and window, or None if they have no row.
+
+        Rows that are too old to be read count too.
+        """
         schema = self._keys.schema
         window = schema.fetch(self._interval, raw_key, raw_key, start, start, reverse=True)
         for rows, _ in window.scan(self.table):
@@ -173,7 +164,7 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
 
 
 def _times(earliest: Time | None, latest: Time | None) -> tuple[int, int]:
-    """Return a range of window starts, ms, inclusive at both ends."""
+    """Return the first and the last window start of a range in ms, both inclusive."""
     first = 0 if earliest is None else to_millis(earliest)
     last = MAX_TIME if latest is None else to_millis(latest)
     if first > last and earliest is not None:

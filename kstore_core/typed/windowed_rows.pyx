@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Conversions of stored rows to windows and sessions, and the methods for one key."""
+"""The conversions of stored rows to windows and sessions, and the reads and writes of one key."""
 
 from cpython cimport array
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -22,7 +22,7 @@ cdef array.array _TIMES = array_of("q")
 
 
 cdef class _Rows:
-    """Base of the rows of windows and sessions."""
+    """The base class of the converters of window rows and session rows."""
 
     cdef readonly Values values
     cdef bint keys_first
@@ -35,7 +35,7 @@ cdef class _Rows:
         self.split = keys.split
 
     cdef bytes raw_key(self, bytes row, int width, Parts *parts):
-        """Return the bytes of the user's key in a row key, and store the times in ``parts``."""
+        """Return the bytes of the user's key in a row key, and set ``parts`` to the row's times."""
         cdef bytes key
         if not (self.keys_first and in_parts(row, width, parts)):
             key, parts.first, parts.second = <tuple>self.split(row)
@@ -47,7 +47,8 @@ cdef class _Rows:
         return key
 
     cdef tuple parts_of(self, list rows, int width):
-        """Return the user's keys of row keys as a list, and their two times as two arrays."""
+        """Return the user's keys in row keys as a list, and the two times of each row as two
+        arrays."""
         cdef Parts parts
         cdef list keys = []
         cdef array.array firsts = array.clone(_TIMES, len(rows), False)
@@ -70,7 +71,7 @@ cdef class _Rows:
 
 
 cdef class WindowRows(_Rows):
-    """Converts the rows of a window store.
+    """A converter of the rows of a window store.
 
     Parameters
     ----------
@@ -108,7 +109,7 @@ cdef class WindowRows(_Rows):
         return parts.first, self.values.value_of(raw, raw_key)
 
     def table(self, list rows, list raws, bint headers=True):
-        """Return rows as a ``pyarrow.Table``: key, start, end, and the columns of the value."""
+        """Return rows as a ``pyarrow.Table`` with the columns key, start, end and those of values."""
         cdef array.array starts, ends
         cdef Py_ssize_t i
         keys, starts, ends = self.parts_of(rows, 12)
@@ -117,12 +118,12 @@ cdef class WindowRows(_Rows):
         return _with_times(self.values.table(keys, raws, headers), starts, ends)
 
     def timed_table(self, list rows, list raws, bint headers=True):
-        """Return rows of one key as a ``pyarrow.Table``: start, and the columns of the value."""
+        """Return rows of one key as a ``pyarrow.Table`` with the columns start and those of values."""
         return self.table(rows, raws, headers).drop_columns(["key", "end"])
 
 
 cdef class SessionRows(_Rows):
-    """Converts the rows of a session store.
+    """A converter of the rows of a session store.
 
     Parameters
     ----------
@@ -142,7 +143,7 @@ cdef class SessionRows(_Rows):
         return self.item_of(raw_key, raw, parts.second, parts.first)
 
     def table(self, list rows, list raws, bint headers=True):
-        """Return rows as a ``pyarrow.Table``: key, start, end, and the columns of the value."""
+        """Return rows as a ``pyarrow.Table`` with the columns key, start, end and those of values."""
         keys, ends, starts = self.parts_of(rows, 16)
         return _with_times(self.values.table(keys, raws, headers), starts, ends)
 
@@ -171,38 +172,15 @@ cdef class WindowPoints:
         self._window_reads = reads
         self._one_each = not retains_duplicates
 
-    def _share(self, WindowPoints store not None):
-        self._window_rows = store._window_rows
-        self._window_writer = store._window_writer
-        self._timed = store._timed
-        self._timed_table = store._timed_table
-        self._window_reads = store._window_reads
-        self._one_each = store._one_each
-
     def put(self, key, value, *, window_start, timestamp=None, headers=None):
         """Set the value of ``key`` in the window that begins at ``window_start``.
 
-        A value of None deletes. A store that retains duplicates adds the value to the existing
-        values, and ignores None. A late write is dropped, and increases :attr:`late`.
+        A value of None deletes the stored value. If the store retains duplicates, the value is
+        added to the stored values, and None is ignored. A late write is dropped and counted in
+        :attr:`late`.
 
-        Parameters
-        ----------
-        value
-            The record type of the store's format, or the value with ``timestamp`` and ``headers``
-            as arguments.
-        timestamp : int or datetime, optional
-            By default the input record's.
-        headers : Headers or iterable of (str, bytes or None), optional
-            By default the input record's, or none.
-
-        Raises
-        ------
-        TypeError
-            ``key`` is None; a timestamp is missing; the format does not store a given argument.
-        ValueError
-            The window's start is negative.
-        UncommittedLimitError
-            The state is transactional, and its uncommitted rows exceed the limit.
+        The other parameters and the errors are those of :meth:`KeyValueStore.put`. A negative start
+        of a window raises ValueError.
         """
         self._window_writer.set(key, value, window_start, timestamp, headers)
 
@@ -220,8 +198,8 @@ cdef class WindowPoints:
         """
         if not self._one_each:
             raise UnsupportedError(
-                f"the store {self.name!r} retains duplicates, so a window may have several values; use "
-                "fetch(key, window_start, window_start)"
+                f"the store {self.name!r} retains duplicates, so fetch_one cannot return the values of a "
+                "window. Read them with fetch(key, window_start, window_start)"
             )
         return self._window_rows.look_up(self._window_reads, key, window_start)
 
@@ -263,29 +241,24 @@ cdef class SessionPoints:
         self._item_table = rows.table
         self._session_reads = reads
 
-    def _share(self, SessionPoints store not None):
-        self._session_rows = store._session_rows
-        self._session_writer = store._session_writer
-        self._item = store._item
-        self._item_table = store._item_table
-        self._session_reads = store._session_reads
-
     def put(self, session, aggregate, *, headers=None):
         """Set the aggregate of a session. An aggregate of None removes the session.
 
-        A late write is dropped, and increases :attr:`late`.
+        A late write is dropped and counted in :attr:`late`.
 
         Parameters
         ----------
         aggregate
-            The record type of the store's format, or the aggregate with ``headers`` as argument.
+            An object of the record type of the store's format. Or the aggregate only; ``headers``
+            is then an argument.
         headers : Headers or iterable of (str, bytes or None), optional
-            By default the input record's, or none.
+            By default the headers of the current input record, or no headers without a record.
 
         Raises
         ------
         TypeError
-            ``session`` is not a Windowed, or its key is None; or the format keeps no headers.
+            ``session`` is not a Windowed, or its key is None. Or headers are given, and the format
+            does not store headers.
         UncommittedLimitError
             The state is transactional, and its uncommitted rows exceed the limit.
         """
@@ -299,7 +272,7 @@ cdef class SessionPoints:
         TypeError
             ``key`` is None.
         ValueError
-            The start is negative, or the end lies before it.
+            The start is negative, or the end is before the start.
         """
         cdef int64_t first = millis(start), last = millis(end)
         if first < 0:
@@ -311,7 +284,7 @@ cdef class SessionPoints:
     def find_sessions(self, key, earliest_end, latest_start, *, bint reverse=False):
         """Return the sessions of ``key`` that overlap a span of time.
 
-        They end at ``earliest_end`` or later, and begin at ``latest_start`` or earlier.
+        These sessions end at ``earliest_end`` or later, and begin at ``latest_start`` or earlier.
         """
         return self._find(
             key, millis_or(earliest_end, 0), millis_or(latest_start, INT64_MAX), reverse

@@ -1,7 +1,7 @@
 # cython: language_level=3, cdivision=True
-"""Writes of window and session stores. Only this module drops late writes.
+"""The writes of window and session stores. Only this module drops late writes.
 
-One call serialises a value and stages its row. A thread takes a lock for a write that advances
+One call serialises a value and stages its row. A thread must take a lock for a write that advances
 stream time or may be late. Other writes need no lock.
 """
 
@@ -19,18 +19,20 @@ __all__ = ["SessionWriter", "WindowWriter", "window_start"]
 
 
 cdef class Writer:
-    """Writes rows that have a time: a window's start, a session's end.
+    """The base class of the writers of window and session stores.
+
+    The time of a row is the start of a window or the end of a session.
 
     Parameters
     ----------
     values : Values
     table : Table
-        A table in segments, which the writer expires.
+        The table of the rows. The writer removes its expired segments.
     clock : StreamClock
     interval_ms : int
-        Width of a segment.
+        The width of a segment in ms.
     touch : callable
-        Advances the store's position.
+        A function that advances the store's position to an input record.
     keys : RowKeys
     """
 
@@ -55,7 +57,7 @@ cdef class Writer:
         self.touch = touch
 
     cdef int write(self, bytes row, object raw, int64_t time, object record) except -1:
-        """Write a row unless it is late. Drop the segments that the row makes expire.
+        """Write a row unless it is late, and remove segments that expire by the row's time.
 
         ``record`` is the input record of the write, or None.
         """
@@ -74,7 +76,7 @@ cdef class Writer:
         return 0
 
     cdef bint write_in_turn(self, bytes row, object raw, int64_t time) except -1:
-        """Write a row that is newer than stream time or older than the horizon. False if it is late."""
+        """Write a row and advance stream time. Return False without a write if the row is late."""
         cdef int64_t horizon
         if time <= <int64_t>self.clock.observed:
             if not self.clock.accepts_segment(time, self.interval):
@@ -101,12 +103,12 @@ cdef class Writer:
 
 
 cdef class WindowWriter(Writer):
-    """Writes values of keys and windows.
+    """A writer of the values of a window store.
 
     Parameters
     ----------
     numbers : DuplicateNumbers or None
-        None unless the store retains duplicates.
+        The sequence numbers of the store's duplicates; None if the store retains no duplicates.
     """
 
     def __init__(self, Values values not None, table, clock, interval_ms, touch, keys, numbers):
@@ -116,14 +118,17 @@ cdef class WindowWriter(Writer):
     cdef int set(
         self, object key, object value, object start, object timestamp, object headers
     ) except -1:
-        """Set the value of ``key`` in a window. With duplicates, add the value. None deletes."""
+        """Set the value of ``key`` in a window, or delete it if the value is None.
+
+        If the store retains duplicates, add the value to the stored values, and ignore None.
+        """
         record = self.current_record.of_write()
         cdef int64_t begin = window_start(start)
         cdef tuple row = self.values.row(key, value, timestamp, headers)
         return self.set_raw(row[0], row[1], begin, record)
 
     def set_many(self, list raw_keys, list raws, list starts):
-        """Set or add serialised values. The lists are parallel."""
+        """Set or add serialised values. The n-th elements of the lists belong to one row."""
         cdef Py_ssize_t i
         record = self.current_record.of_write()
         for i in range(len(raw_keys)):
@@ -145,10 +150,10 @@ cdef class WindowWriter(Writer):
 
 
 cdef class SessionWriter(Writer):
-    """Writes aggregates of sessions."""
+    """A writer of the aggregates of a session store."""
 
     cdef int set(self, object session, object aggregate, object headers) except -1:
-        """Set the aggregate of a session. None removes the session."""
+        """Set the aggregate of a session, or remove the session if the aggregate is None."""
         if type(session) is not Windowed:
             raise TypeError(f"a session must be a Windowed(key, start, end), not {session!r}")
         record = self.current_record.of_write()
@@ -157,7 +162,7 @@ cdef class SessionWriter(Writer):
         return self.set_raw(row[0], row[1], times.start, times.end, record)
 
     def set_many(self, list raw_keys, list raws, list starts, list ends):
-        """Set serialised aggregates. The lists are parallel."""
+        """Set serialised aggregates. The n-th elements of the lists belong to one row."""
         cdef Py_ssize_t i
         record = self.current_record.of_write()
         for i in range(len(raw_keys)):
@@ -174,7 +179,7 @@ cdef class SessionWriter(Writer):
 
 
 cpdef int64_t window_start(object start) except -1:
-    """Return the start of a window, ms. Raise ValueError if it is negative or exceeds 64 bits."""
+    """Return the start of a window in ms. Raise ValueError if it is negative or exceeds 64 bits."""
     cdef int64_t millis = to_millis(start) if type(start) is not int else whole(start)
     if millis < 0:
         raise ValueError(f"a window's start is {millis}; it must not be negative")

@@ -18,9 +18,12 @@ from kstore_core.codec import (
     decode_record_columns,
     encode_record_columns,
     log_to_arrow,
+    log_to_packed_rows,
     log_to_rows,
+    refuse_null_keys,
     rows_to_log,
 )
+from kstore_core.engine.packed import PackedBytes
 from kstore_core.errors import FormatError, SpecError
 from tests.codec.strategies import BYTES, HEADERS, TIMES
 from tests.support.vectors import Case, encodable, golden_lines, pairs
@@ -142,6 +145,32 @@ def test_arrow_columns_give_the_same_rows(layout: Any, rows: list[Row]) -> None:
         out_keys, out_rows, out_times = log_to_arrow(logged(records), layout)
         assert (out_keys.to_pylist(), out_rows.to_pylist()) == log_to_rows(plain, layout)
         assert out_times.to_pylist() == list(times)
+        kept = [row for row in zip(*log_to_rows(plain, layout), strict=True) if row[1] is not None]
+        packed_keys, packed_rows, deleted = log_to_packed_rows(plain, layout, 0, 99)
+        assert len(rows) < 99
+        assert list(zip(packed_keys, packed_rows, strict=True)) == kept
+        assert deleted == [key for key, value in zip(names, values, strict=True) if value is None]
+
+
+def test_packed_rows_are_a_sequence() -> None:
+    values = [b"", b"one", b"", b"two" * 100, b"three"]
+    plain = RecordColumns()
+    for offset, value in enumerate(values):
+        plain.append(offset, 0, b"key %d" % offset, value)
+    keys, rows, _ = log_to_packed_rows(plain, "plain", 0, 5)
+    assert list(keys) == [b"key %d" % number for number in range(5)]
+    assert [rows[at] for at in range(-5, 5)] == values * 2
+    for start in (None, -9, -2, 0, 1, 5, 9):
+        for stop in (None, -9, -1, 0, 3, 5, 9):
+            assert list(rows[start:stop]) == values[start:stop]
+            assert list(rows[start:stop][1:]) == values[start:stop][1:]
+    for index in (5, -6):
+        with pytest.raises(IndexError, match="not within 5 packed bytes"):
+            rows[index]
+    with pytest.raises(ValueError, match="the step 1, not 2"):
+        rows[::2]
+    assert not PackedBytes()
+    assert list(PackedBytes()) == []
 
 
 def test_a_row_that_is_not_of_its_format_is_named() -> None:
@@ -179,6 +208,10 @@ def test_a_record_without_a_key_is_no_row() -> None:
     for read in (log_to_rows, log_to_arrow):
         with pytest.raises(FormatError, match="the record at offset 9 has no key"):
             read(records, "plain")
+    with pytest.raises(FormatError, match="the record at offset 9 has no key"):
+        log_to_packed_rows(records, "plain", 0, 1)
+    with pytest.raises(FormatError, match="the record at offset 9 has no key"):
+        refuse_null_keys(records)
 
 
 def test_a_delete_keeps_the_headers_of_its_record_only_where_rows_have_some() -> None:

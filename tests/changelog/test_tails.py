@@ -250,7 +250,7 @@ def test_an_offset_that_no_batch_of_the_segment_can_have(tmp_path: Path) -> None
     path.write_bytes(data)
     for read_only in (True, False):
         with (
-            pytest.raises(CorruptionError, match="at most 2147483647 above the segment"),
+            pytest.raises(CorruptionError, match="more than 2147483647 above the segment"),
             FileChangelog(tmp_path, "t", read_only=read_only) as log,
         ):
             list(log.read())

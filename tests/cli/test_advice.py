@@ -276,7 +276,11 @@ def test_a_damaged_entry_names_the_store_and_its_path(run, sound, tmp_path, engi
             "try: kstore get PATH STORE KEY",
             "try: kstore get '/a b' s 'it'\"'\"'s'",
         ),
-        (Running("verify"), "this kstore reads up to 2", "this kstore reads up to 2"),
+        (
+            Running("verify"),
+            "kstore reads only layouts up to 2",
+            "kstore reads only layouts up to 2",
+        ),
         (Running("engines"), "See: kstore engines", "See: kstore --help"),
     ],
 )

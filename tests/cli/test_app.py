@@ -129,7 +129,10 @@ def test_an_unknown_command_is_exit_code_2(run):
 def test_what_only_python_can_say_is_not_told():
     for message, told in (
         ("Close it there, or open it with read_only=True", "Close it there, and try again"),
-        ("Make room, or open it with read_only=True", "Make room, and try again"),
+        (
+            "Free some space, or open the state directory with read_only=True",
+            "Free some space, and try again",
+        ),
         ("say what it is (spec=; --shape)", "say what it is (--shape)"),
     ):
         assert adapted(message) == told

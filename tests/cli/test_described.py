@@ -229,7 +229,7 @@ def test_every_command_that_takes_a_shape_takes_all_that_describes_one():
     commands = {name: kstore.get_command(None, name) for name in COMMANDS}
     shaped = {name: flags_of(one) for name, one in commands.items() if "--shape" in flags_of(one)}
     assert set(shaped) == {
-        "dump", "get", "history", "migrate", "restore", "upgrade", "verify"
+        "dump", "get", "history", "migrate", "rescale", "restore", "upgrade", "verify"
     }  # fmt: skip
     described = {flag for case in CASES for flag in case.options() if flag.startswith("--")}
     for flags in shaped.values():

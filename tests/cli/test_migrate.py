@@ -139,7 +139,7 @@ def test_an_interrupted_swap_is_finished_by_the_same_command(run, root, monkeypa
     for arguments in (("inspect",), ("dump", "s"), ("get", "s", "k1"), ("upgrade", "s")):
         ran = run(arguments[0], root, *arguments[1:])
         assert ran.code == 4
-        assert f"Finish it with: kstore migrate {root} s" in ran.err
+        assert f"Finish the migration with: kstore migrate {root} s" in ran.err
     twin = shutil.copytree(root, root.parent / "twin")
     ran = run("migrate", root, "s")
     assert ran.out.startswith("s: finished the migration of an earlier run; the old store is in ")
@@ -160,7 +160,7 @@ def test_there_is_nothing_to_finish(run, root):
     ("arguments", "code", "said"),
     [
         (("missing", "--to", "plain"), 1, "no store 'missing'"),
-        (("s", "--to", "nonsense"), 2, "no key-value store of the format nonsense"),
+        (("s", "--to", "nonsense"), 2, "a key-value store cannot have the format nonsense"),
         (("s", "--engine", "nonsense"), 2, "nonsense"),
         (("s", "--engine", "memory"), 2, "stores nothing on disk"),
         (("s", "--to", "plain", "--shape", "window"), 2, "is a key-value store"),
@@ -177,9 +177,9 @@ def test_a_directory_in_use_is_exit_code_3(run, root):
     with open_state(root):
         ran = run("migrate", root, "s", "--to", "plain")
         assert ran.code == 3
-        assert ran.err.endswith("; close it there, and try again\n")
+        assert ran.err.endswith(". Close it in that process, and try again\n")
         said = run("migrate", root, "s", "--to", "plain", "--json").err
-        assert json.loads(said)["message"].endswith("; close it there, and try again")
+        assert json.loads(said)["message"].endswith(". Close it in that process, and try again")
 
 
 @pytest.mark.unsound
@@ -189,7 +189,7 @@ def test_a_plan_that_cannot_be_read_is_exit_code_4(run, root):
         places(root).plan.write_text(text)
         ran = run("migrate", root, "s", "--to", "plain")
         assert ran.code == 4
-        assert "is the plan of a migration, and cannot be read" in ran.err
+        assert "plan.json of a migration cannot be read" in ran.err
 
 
 def test_a_store_that_spark_wrote_is_refused(run, tmp_path):

@@ -1,6 +1,11 @@
 """get, dump and history on directories that kstore wrote."""
 
+import datetime
+from decimal import Decimal
+
 import pytest
+
+from kstore_core import open_state, serdes, stores
 
 
 def test_get_shows_all_that_is_stored(run, written):
@@ -157,6 +162,39 @@ def test_control_characters_are_escaped(run, written):
 def test_a_value_that_its_serde_cannot_read_is_shown_as_bytes(run, written):
     ran = run("dump", written, "orders", "--value-serde", "int32", "--json")
     assert [row["value"] for row in ran.documents] == ['"red"', '{"total":12}']
+
+
+def test_typed_keys_and_values_are_shown(run, tmp_path):
+    """The names in the spec contain the types, so no option is needed."""
+    row = serdes.json_row("struct<price:decimal(5,2),at:timestamp>")
+    spec = stores.key_value("items", key=serdes.DATE, value=row)
+    day, at = datetime.date(2020, 1, 2), datetime.datetime(2020, 1, 2, tzinfo=datetime.UTC)
+    with open_state(tmp_path / "0_0", engine="rocksdb") as state:
+        state.open(spec).put(day, {"price": Decimal("1.5"), "at": at})
+    shown = {"price": "1.50", "at": "2020-01-02T00:00:00Z"}
+    ran = run("get", tmp_path / "0_0", "items", "2020-01-02", "--json")
+    assert [(row["key"], row["value"]) for row in ran.documents] == [("2020-01-02", shown)]
+    ran = run("dump", tmp_path / "0_0", "items", "--value-serde", "json", "--json")
+    assert ran.documents[0]["value"] == {"price": 1.5, "at": "2020-01-02T00:00:00.000000Z"}
+    ran = run("get", tmp_path / "0_0", "items", "yesterday")
+    assert ran.code == 2
+    assert "'yesterday' is not a key of the serde date" in ran.err
+    ran = run("dump", tmp_path / "0_0", "items", "--value-serde", "decimal(50,2)")
+    assert ran.code == 2
+    assert "the precision must be an int from 1 to 38" in ran.err
+
+
+def test_a_row_of_another_type_is_a_finding(run, tmp_path):
+    row = serdes.json_row("struct<price:decimal(5,2)>")
+    with open_state(tmp_path / "0_0", engine="rocksdb") as state:
+        state.open(stores.key_value("items", value=row)).put(b"a", {"price": 1})
+    with open_state(tmp_path / "0_0", engine="rocksdb") as state:
+        state.open(stores.key_value("items")).put(b"b", b"{}x")
+    with open_state(tmp_path / "0_0", engine="rocksdb") as state:
+        state.open(stores.key_value("items", value=row))
+    ran = run("verify", tmp_path / "0_0")
+    assert "cannot read the value" in ran.out
+    assert ran.code == 1
 
 
 def test_nothing_is_written(run, written):

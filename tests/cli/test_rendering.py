@@ -1,5 +1,7 @@
 import json
 import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
 
 import pytest
 
@@ -32,6 +34,26 @@ from kstore_core.cli.output.rendering import (
 def test_bytes_are_text_where_all_of_it_can_be_shown(data, as_json, as_text):
     assert json_value(data) == as_json
     assert format_value(data) == as_text
+
+
+@pytest.mark.parametrize(
+    ("value", "as_json", "as_text"),
+    [
+        (Decimal("1.50"), "1.50", "1.50"),
+        (date(2020, 1, 2), "2020-01-02", "2020-01-02"),
+        (datetime(2020, 1, 2, tzinfo=UTC), "2020-01-02T00:00:00Z", "2020-01-02T00:00:00Z"),
+        (True, True, "true"),
+        (
+            {"a": [Decimal("1.5"), None], "raw": b"\xff", "at": {date(2020, 1, 2): 1, 5: 2}},
+            {"a": ["1.5", None], "raw": {"hex": "ff"}, "at": {"2020-01-02": 1, "5": 2}},
+            '{"a": ["1.5", null], "raw": {"hex": "ff"}, "at": {"2020-01-02": 1, "5": 2}}',
+        ),
+    ],
+)
+def test_typed_values_are_shown(value, as_json, as_text):
+    assert json_value(value) == as_json
+    assert json_text(as_json)
+    assert format_value(value) == as_text
 
 
 @pytest.mark.parametrize(

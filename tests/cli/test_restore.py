@@ -129,8 +129,8 @@ def test_of_several_partitions_the_tasks(run, logged):
     ran = run("restore", logged / "copy" / "0_1", "s", "--from", logged / "logs")
     assert ran.code == 1
     assert ran.err == (
-        f"kstore: {logged / 'logs'} has several logs of a store 's': {TOPIC}-1, "
-        "b-s-changelog-1; name a log with --from\n"
+        f"kstore: {logged / 'logs'} has several logs of a store 's' (found: {TOPIC}-1, "
+        "b-s-changelog-1); name a log with --from\n"
     )
 
 
@@ -159,8 +159,8 @@ def test_the_log_of_another_partition_is_taken_only_by_name(run, logged):
     ran = run("restore", *new, logged / "logs")
     assert ran.code == 1
     assert ran.err == (
-        f"kstore: {logged / 'logs'} has no log of the partition 7 of a store 's': {TOPIC}-1; name "
-        "a log with --from\n"
+        f"kstore: {logged / 'logs'} has no log of the partition 7 of a store 's' (found: "
+        f"{TOPIC}-1); name a log with --from\n"
     )
     assert not (logged / "app" / "0_7").exists()
     assert run("restore", *new, logged / "logs" / f"{TOPIC}-1").code == 0

@@ -73,4 +73,4 @@ def test_a_damaged_manifest_is_code_4(run, root, tmp_path, content, command):
     (tmp_path / "_kstore" / "1.json").write_bytes(content)
     ran = run(command, tmp_path, *["s"] * (command == "dump"))
     assert ran.code == 4
-    assert "_kstore/1.json is not a manifest" in ran.out + ran.err
+    assert "_kstore/1.json is not a valid manifest" in ran.out + ran.err

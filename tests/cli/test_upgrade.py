@@ -80,7 +80,7 @@ def test_a_directory_that_does_not_tell_needs_its_shape(run, tmp_path):
     assert ran.document["format"] == "versioned_headers"
     ran = run("upgrade", root, "versioned", "--shape", "key-value")
     assert ran.code == 2
-    assert "has the shape versioned, not key_value" in ran.err
+    assert "has the shape versioned, but key_value was passed" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_a_directory_that_does_not_tell_needs_its_shape(run, tmp_path):
     [
         (("missing",), 1, "has no store 'missing'"),
         ((HALF, "--to", "plain"), 1, "upgrade cannot downgrade a store"),
-        ((HALF, "--to", "nonsense"), 2, "no key-value store of the format nonsense"),
-        ((HALF, "--shape", "versioned"), 2, "has the shape key_value, not versioned"),
+        ((HALF, "--to", "nonsense"), 2, "a key-value store cannot have the format nonsense"),
+        ((HALF, "--shape", "versioned"), 2, "has the shape key_value, but versioned was passed"),
     ],
 )
 def test_what_is_no_upgrade_is_refused(run, half, arguments, code, said):

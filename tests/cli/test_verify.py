@@ -87,7 +87,7 @@ def test_with_its_changelog(run, root, tmp_path):
     plant(root, "rocksdb", SPEC, SPEC.format.namespace, {b"k3": bytes(8) + b"w"})
     ran = run("verify", root, "--changelog", logs, "--compare")
     assert ran.code == 4
-    assert "k3: compare: the store's record differs" in ran.out
+    assert "k3: compare: the record in the store differs" in ran.out
     assert run("verify", root, "--compare").code == 2
 
 

@@ -229,7 +229,7 @@ def test_one_window(run, root):
     ]
     ran = run("get", root, "clicks", "ann", "--window-start", 1)
     assert ran.code == 1
-    assert "at that time" in ran.err
+    assert "at the given time" in ran.err
 
 
 def test_every_value_of_a_window_that_retains_duplicates(run, root):

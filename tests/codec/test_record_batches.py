@@ -287,7 +287,7 @@ def test_a_size_that_snappy_cannot_have_is_not_allocated(head: bytes) -> None:
     [
         ("10 00 00 00 02 6b 02 76 00", -1, 0, "cannot contain -1 records"),
         ("10 00 00 00 02 6b 02 76 00", 2**31 - 1, 0, "cannot contain 2147483647 records"),
-        ("10 00 00 00 02 6b 02 76 00", 0, 0, "9 bytes follow its last record"),
+        ("10 00 00 00 02 6b 02 76 00", 0, 0, "9 bytes follow the last record"),
         ("10 00 00 02 02 6b 02 76 00", 1, 0, "record 0 has an offset out of order"),
         ("10 00 00 01 02 6b 02 76 00", 1, 5, "record 0 has an offset out of order"),
         ("10 00 00 00 03 6b 02 76 00", 1, 0, "record 0: negative size -2"),
@@ -311,7 +311,7 @@ def test_malformed_records_are_refused(records: str, count: int, last: int, why:
 def test_batches_out_of_order_are_damage() -> None:
     data = encode_record_batch([LogRecord(5, 0, b"k", b"v")])
     with pytest.raises(
-        CorruptionError, match="byte 70: its offsets are 5 to 5, but must be 6 or greater"
+        CorruptionError, match="byte 70: the offsets of the batch are 5 to 5, but must be 6 or"
     ):
         decode_record_columns(data + data)
 
@@ -391,7 +391,7 @@ def test_a_log_record_is_a_value() -> None:
     assert record != (1, 2, b"k", b"v", [("h", b"x")])
     assert pickle.loads(pickle.dumps(record)) == record
     assert repr(record) == "LogRecord(1, 2, b'k', b'v', Headers([('h', b'x')]))"
-    with pytest.raises(TypeError, match="make a new one"):
+    with pytest.raises(TypeError, match="create a new LogRecord"):
         record.__init__(1, 2, None, None)  # type: ignore[misc]
     match record:
         case LogRecord(offset, _, key):

@@ -125,7 +125,9 @@ def test_a_plugin_that_exits_when_asked_keeps_the_store_closed(add, table, raise
 
 def test_what_is_no_table_is_refused(add, table):
     add("wrong", LAYER.replace("return Noted(table)", "return 5"))
-    with pytest.raises(PluginError, match=r"'wrong' of .* returned 5, which is no .*get, get_many"):
+    with pytest.raises(
+        PluginError, match=r"'wrong' of .* returned 5, which is not .*get, get_many"
+    ):
         wrap_table(table, SPEC)
 
 

@@ -44,7 +44,9 @@ def test_options_that_are_made_already_pass_through():
 
 
 def test_options_of_another_engine_are_refused():
-    with pytest.raises(SpecError, match="have the type OtherOptions, but need the type Options"):
+    with pytest.raises(
+        SpecError, match="have the type OtherOptions, but must have the type Options"
+    ):
         Options.parse(OtherOptions())
 
 
@@ -54,7 +56,7 @@ def test_an_unknown_option_names_the_nearest():
 
 
 def test_an_option_that_resembles_none_lists_all():
-    with pytest.raises(SpecError, match="there are: cache_bytes, compression, fill_ratio"):
+    with pytest.raises(SpecError, match="its options are: cache_bytes, compression, fill_ratio"):
         Options.parse({"zzz": 5})
 
 
@@ -122,7 +124,7 @@ def test_an_engine_without_children_says_so(tmp_path):
         lambda: engine.drop_child(tmp_path, "s", "c"),
         lambda: engine.rename_child(tmp_path, "s", "c", "d"),
     ):
-        with pytest.raises(UnsupportedError, match=r"'childless' keeps the segments .* in one"):
+        with pytest.raises(UnsupportedError, match=r"'childless' stores all segments .* in one"):
             refused()
 
 

@@ -15,7 +15,7 @@ ORDERS = stores.key_value("orders")
 
 @ENGINES
 def test_a_name_that_is_too_long(tmp_path: Path, engine: str) -> None:
-    with pytest.raises(StateError, match="cannot be made: File name too long"):
+    with pytest.raises(StateError, match="cannot be created: File name too long"):
         open_state(tmp_path / ("x" * 300), engine=engine)
 
 

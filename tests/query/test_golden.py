@@ -116,7 +116,7 @@ def check(store: Any, query: Any, wanted: Any) -> None:
     result = store.query(query)
     records = wanted if isinstance(wanted, list) else [wanted]
     if type(query).__name__.endswith("WithHeadersQuery") and any(map(has_no_time, records)):
-        with pytest.raises(QueryError, match=r"is -\d+, because it was written before"):
+        with pytest.raises(QueryError, match=r"is -\d+, because its value was written before"):
             list(result.get())
         return
     found = result.get()

@@ -175,7 +175,7 @@ def test_windows_and_sessions_move_up_and_change_their_retention(before, after):
     ("before", "after"), [(WINDOW_HEADERS, WINDOW), (SESSION_HEADERS, SESSION)]
 )
 def test_windows_and_sessions_do_not_move_down(before, after):
-    with pytest.raises(FormatDowngradeError, match="open cannot downgrade a store"):
+    with pytest.raises(FormatDowngradeError, match=r"open\(\) cannot downgrade a store"):
         stored(before).check(after, "here")
 
 

@@ -119,7 +119,10 @@ def test_a_newer_format_is_not_downgraded(
     path = unpack(name, tmp_path)
     with (
         open_state(path, read_only=read_only) as state,
-        pytest.raises(FormatDowngradeError, match=r"holds the format '.*' and was opened as"),
+        pytest.raises(
+            FormatDowngradeError,
+            match=r"has the format '.*', but was opened with a spec of the older format",
+        ),
     ):
         state.open(make(name))
     with open_state(path) as state:  # and the attempt leaves everything as it was

@@ -136,8 +136,8 @@ def test_what_a_refusal_says(tmp_path):
     with pytest.raises(SpecError) as caught:
         open_state(tmp_path, engine="rocksdb")
     assert str(caught.value) == (
-        f"{tmp_path} holds stores of the engine 'lmdb' (lmdb/keyed), and 'rocksdb' would see none "
-        "of them; open it with engine='lmdb', or use another directory"
+        f"{tmp_path} has stores of the engine 'lmdb' (lmdb/keyed). The engine 'rocksdb' cannot "
+        "read these stores. Open the directory with engine='lmdb', or use another directory"
     )
     assert not (tmp_path / LOCK_FILE).exists(), "a refused open leaves nothing"
     DirectoryLock(tmp_path, "rocksdb").release()
@@ -181,7 +181,7 @@ def test_an_empty_directory_is_nobodys(tmp_path):
         (tmp_path / name).mkdir()
     (tmp_path / ".lock").touch()
     assert recognised(tmp_path) == []
-    with pytest.raises(SpecError, match="no stores that show which"):
+    with pytest.raises(SpecError, match="no installed engine recognises a store"):
         open_state(tmp_path)
     for engine in ("lmdb", "rocksdb", "memory"):
         shutil.rmtree(tmp_path)
@@ -242,7 +242,7 @@ def test_the_files_of_an_engine_that_cannot_be_loaded(tmp_path, engine, library)
     opened, refused = said_without(library, [(mine, None), (empty, None)])
     assert opened == OTHER[engine]
     assert refused.startswith("SpecError"), refused
-    assert "Not asked, for it cannot be loaded" in refused
+    assert "Some engines could not be tried" in refused
     assert repr(engine) in refused
 
 

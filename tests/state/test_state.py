@@ -53,7 +53,7 @@ def test_without_a_record_kafkas_layout_means_rocksdb(tmp_path):
 def test_without_any_sign_the_engine_has_to_be_given(tmp_path, read_only):
     (tmp_path / "rocksdb").mkdir()
     (tmp_path / "notes.txt").write_text("CURRENT")
-    with pytest.raises(SpecError, match='pass engine="rocksdb"'):
+    with pytest.raises(SpecError, match='Pass engine="rocksdb"'):
         open_state(tmp_path, read_only=read_only)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "rocksdb"]
 
@@ -329,7 +329,7 @@ def test_reading_works_beside_a_live_writer(home):
 def test_a_reader_of_a_directory_that_is_not_there(tmp_path, path, arguments):
     (tmp_path / "file").write_text("")
     (tmp_path / "link").symlink_to("nowhere")
-    with pytest.raises(StateError, match=r"no state directory at .*give the path of one"):
+    with pytest.raises(StateError, match=r"no state directory at .*Pass the path of an existing"):
         open_state(tmp_path / path, read_only=True, **arguments)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "link"]
 

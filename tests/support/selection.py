@@ -28,6 +28,9 @@ LATER = {
     "tests/tables/segments/test_threads.py": "as the one of lmdb",
     "tests/tables/segments/test_kills.py": "kills; tests/typed/test_crashes.py has crashes",
     "tests/spark/map_state/test_kills.py": "kills of workers; test_map_state.py repeats epochs",
+    "tests/spark/remote/test_kills.py": "kills at every request; test_states.py races attempts",
+    "tests/spark/remote/test_streams.py": "streams; test_states.py has the commits they share",
+    "tests/spark/rescale/test_model.py": "random rescales; test_key_classes.py has their rule",
     "tests/spark/source/test_sink_kills.py": "as the one of map_state",
     "tests/spark/kafka/test_broker.py": "a broker in a JVM; test_reading.py has librdkafka's own",
     "tests/maintenance/finish_upgrade/test_upgrade_machines.py": "random lives; test_upgrade.py",
@@ -41,6 +44,7 @@ LATER = {
     "tests/testing/test_interrupted_memory.py": "as test_interrupted_lmdb.py",
     "tests/testing/test_interrupted_rocksdb.py": "as test_interrupted_lmdb.py",
     "tests/maintenance/migrate/test_kills.py": "kills; test_contents.py has every migration",
+    "tests/maintenance/rescale/test_kills.py": "kills; test_refusals.py has errors at each step",
     "tests/restore/test_kills.py": "kills; test_round_trips.py has every restore",
     "tests/engine/test_sqlite_engine.py": "the contract of another sample; test_sample_engine.py",
 }

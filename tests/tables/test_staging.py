@@ -59,6 +59,12 @@ class StagingMachine(RuleBasedStateMachine):
         for key, value in rows.items():
             self.note(key, value)
 
+    @rule(rows=st.lists(st.tuples(KEYS, st.none() | st.binary(max_size=5)), max_size=6))
+    def put_columns(self, rows):
+        self.rows.put_columns([key for key, _ in rows], [value for _, value in rows])
+        for key, value in rows:
+            self.note(key, value)
+
     @rule(lo=KEYS, hi=ENDS)
     def delete_range(self, lo, hi):
         self.rows.delete_range(lo, hi)
@@ -415,7 +421,11 @@ def test_a_key_that_the_engine_cannot_take_is_refused_before_it_is_staged(tmp_pa
         rows.put(b"abcd", b"v")
     with pytest.raises(KeyTooLongError, match=r"has 4 bytes.* at most 3,"):
         rows.put_many({b"a": b"v", b"abcd": b"v"})
-    with pytest.raises(UnsupportedError, match="cannot hold the empty key"):
+    with pytest.raises(KeyTooLongError, match=r"has 4 bytes.* at most 3,"):
+        rows.put_columns([b"a", b"abcd"], [b"v", b"v"])
+    with pytest.raises(ValueError, match="2 keys but 1 values"):
+        rows.put_columns([b"a", b"ab"], [b"v"])
+    with pytest.raises(UnsupportedError, match="cannot store an empty key"):
         rows.put(b"", b"v")
     assert rows.staged().keys == [b"abc"]
     assert rows.get(b"abcd") is None

@@ -312,7 +312,7 @@ def newest_first(table, key, as_of):
     return None
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(
     interval=st.sampled_from([1, 3, 10, 100]),
     retention=st.sampled_from([0, 20, 60, 1000]),

@@ -213,11 +213,19 @@ ROWS = [(b"%08d" % number, b"v") for number in range(60_000)]
 @pytest.mark.parametrize(
     ("left", "right", "told"),
     [
-        (ROWS, ROWS[:9] + ROWS[10:], r"at 9: .*00000009.* instead of .*00000010"),
-        (ROWS[:-1], ROWS, "at 59999: nothing instead of"),
-        (dict(ROWS), dict(ROWS) | {b"00000003": b"w"}, r"at 3: .*b'v'.* instead of .*b'w'"),
-        (b"x" * 5_000_000, b"x" * 4_000_000 + b"y", "at 4000000: 120 instead of 121"),
-        ([1] * 500, (1,) * 500, "list instead of tuple"),
+        (ROWS, ROWS[:9] + ROWS[10:], r"at index 9: found .*00000009.* expected .*00000010"),
+        (ROWS[:-1], ROWS, "at index 59999: found nothing, but expected"),
+        (
+            dict(ROWS),
+            dict(ROWS) | {b"00000003": b"w"},
+            r"at index 3: found .*b'v'.* expected .*b'w'",
+        ),
+        (
+            b"x" * 5_000_000,
+            b"x" * 4_000_000 + b"y",
+            "at index 4000000: found 120, but expected 121",
+        ),
+        ([1] * 500, (1,) * 500, "found a list, but expected a tuple"),
     ],
 )
 def test_long_values_that_differ_are_explained_by_where(left: Any, right: Any, told: str) -> None:

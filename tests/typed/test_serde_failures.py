@@ -97,7 +97,8 @@ def test_what_cannot_be_read(kind: Kind) -> None:
             assert isinstance(caught.value, ValueError)
             assert str(caught.value) == (
                 "the value serde 'int64' of the store 'orders' failed at the key b'k': "
-                "serdes.INT64 reads 8 bytes, not 0. Open the store with the serde that wrote it"
+                "serdes.INT64 reads 8 bytes, but was given 0 bytes. "
+                "Open the store with the serde that wrote it"
             )
             assert caught.value.offset == 0
             travelled = pickle.loads(pickle.dumps(caught.value))
@@ -195,8 +196,8 @@ def test_what_is_open_is_not_pickled(kind: Kind, protocol: int) -> None:
     with open_state("x", engine="memory", transactional=True) as state:
         store = state.open(any_kind.spec(kind))
         for what, instead in (
-            (state, "its path, and the specs of its stores"),
-            (state.committed(), "its path, and the specs of its stores"),
+            (state, "the path of the state directory and the specs of the stores"),
+            (state.committed(), "the path of the state directory and the specs of the stores"),
             (store, "its spec and the path of its state directory"),
             (any_kind.scan(kind, store), "the list of its items"),
         ):

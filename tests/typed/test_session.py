@@ -69,9 +69,9 @@ def test_the_parts_of_an_aggregate_may_be_spelled_out(state):
         record.headers.add("more", b"")
     store.put(Windowed(b"k", 1, 2), AggregationWithHeaders.make_allow_nullable(None, PAIRS))
     assert store.fetch_session(b"k", 1, 2) is None
-    with pytest.raises(TypeError, match="has a timestamp and headers of its own"):
+    with pytest.raises(TypeError, match="a value that already contains them"):
         store.put(Windowed(b"k", 1, 2), record, headers=PAIRS)
-    with pytest.raises(TypeError, match=r"use stores\.session_with_headers"):
+    with pytest.raises(TypeError, match=r"a spec from stores\.session_with_headers"):
         state.open(stores.session("p", 100)).put(Windowed(b"k", 1, 2), b"v", headers=PAIRS)
 
 

@@ -88,7 +88,11 @@ def test_the_parts_of_a_value_may_be_spelled_out(state):
     [
         (stores.window, {"timestamp": 5}, r"stores\.timestamped_window_with_headers"),
         (stores.window, {"headers": []}, r"stores\.timestamped_window_with_headers"),
-        (stores.timestamped_window, {"timestamp": 5, "headers": []}, r"stores no headers; use"),
+        (
+            stores.timestamped_window,
+            {"timestamp": 5, "headers": []},
+            r"stores no headers\. Pass none, or",
+        ),
         (stores.timestamped_window, {}, "a timestamp is missing"),
         (stores.timestamped_window_with_headers, {}, "a timestamp is missing"),
     ],

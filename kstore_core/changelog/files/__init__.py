@@ -1,1 +1,1 @@
-"""Changelogs in files: directories of log segments in Kafka's own format."""
+"""The changelogs in files, which are directories of log segments in Kafka's own format."""

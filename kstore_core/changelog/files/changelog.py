@@ -1,4 +1,4 @@
-"""Changelogs in files ``<topic>-<partition>/<first offset>.log``, in Kafka's own log format."""
+"""The changelogs in files ``<topic>-<partition>/<first offset>.log``, in Kafka's log format."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class FileChangelog(LogHandle):
     """One partition of a changelog topic, stored as files in a directory.
 
     Only one process can write to a log. Any number of processes may read it at the same time. A
-    reader may see some batches of a commit before it sees the others.
+    reader may see some batches of a commit before it sees all its batches.
 
     An interrupted write may leave bytes after the last whole batch. Opening the log does not remove
     these bytes. The next write moves them to another file.
@@ -56,8 +56,9 @@ class FileChangelog(LogHandle):
     config : LogConfig, optional
         The settings of the log. They are not stored in the directory.
     durability : {"process", "power", "changelog"}
-        The failures that a commit survives. "process": SIGKILL. "power": SIGKILL and a power cut.
-        "changelog": SIGKILL; after a power cut the last segment may be lost.
+        The failures that a commit survives. With "process" it survives SIGKILL. With "power" it
+        survives SIGKILL and a power cut. With "changelog" it survives SIGKILL, but a power cut may
+        destroy the last segment.
     read_only : bool
         If True, the log can only be read, and its directory is not locked.
     batch_bytes : int
@@ -66,7 +67,7 @@ class FileChangelog(LogHandle):
         The size in bytes of the queued keys, values and headers above which the log writes the
         queued records before the commit.
     lock_timeout_s : float
-        The longest time in seconds to wait until another writer closes the log.
+        The maximum time in seconds to wait until another writer closes the log.
     clock : callable
         A function that returns the time in seconds since the epoch. Expiry uses this time.
 
@@ -210,28 +211,18 @@ class FileChangelog(LogHandle):
     def read(self, from_offset: int | None = None) -> Iterator[RecordColumns]:
         """Return the records from an offset (inclusive) up to the high watermark (exclusive).
 
-        The high watermark is that of the time of this call. If the log is compacted during the
-        read, the read may also return records after this high watermark, because they may have
-        superseded records before it. So a following read should begin at ``next_offset`` of the
-        last columns.
-
-        Parameters
-        ----------
-        from_offset : int, optional
-            The first offset to read. The read begins at the start offset if this is None or lower
-            than the start offset.
-
-        Yields
-        ------
-        RecordColumns
-            Columns with at least one record. Compaction may leave gaps between the offsets.
+        The high watermark is taken at this call. If the log is compacted during the read, the read
+        may also return records after this high watermark, because these records may have superseded
+        earlier records. So the next read should begin at ``next_offset`` of the last columns. See
+        also `Changelog.read`.
 
         Raises
         ------
         InconsistentStateError
-            The log ends before `from_offset`, so it is another log or has lost records.
+            The log ends before `from_offset`. So it is not the expected log, or it has lost
+            records.
         CorruptionError
-            Bytes are damaged, or a segment is missing; the message names the place.
+            Bytes are damaged, or a segment is missing. The message names the place.
         """
         tail, _ = self._end()
         start = self.start_offset
@@ -257,7 +248,7 @@ class FileChangelog(LogHandle):
         CorruptionError
             A segment is damaged. This segment and all later segments are unchanged.
         StorageFullError, EngineError
-            A new segment cannot be written. The segments that it was to replace are unchanged.
+            A new segment cannot be written. The segments that it should replace are unchanged.
         """
         self._check_writer()
         with self._compacting, explained(self.path):
@@ -287,7 +278,8 @@ class FileChangelog(LogHandle):
     def _end(self) -> tuple[Tail, Rest]:
         """Return the end of the last whole batch, and the bytes after this batch.
 
-        A writer knows the end. A reader searches the files, which a writer may change meanwhile.
+        If this log is open for writing, the end is known. Otherwise this method searches the files,
+        which another process may change during the search.
         """
         self._check()
         if not self.read_only:

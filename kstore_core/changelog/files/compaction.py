@@ -1,11 +1,11 @@
-"""Compaction of a log: remove superseded records and expired segments.
+"""The compaction of a log, which removes superseded records and expired segments.
 
 Of the records with equal keys only the last one stays, as with Kafka's log cleaner. Compaction does
 not change the last segment, and it does not change the offsets or the order of records.
 
 The first compaction that reads a tombstone stores a time in the tombstone's batch (Kafka's delete
-horizon). Later compactions remove the tombstone after this time. The last commit mark is a
-tombstone too, but is never removed.
+horizon). Later compactions remove the tombstone after this time. A commit marker is a tombstone
+too, but the last commit marker of a log is never removed.
 
 The last batch of each rewritten segment stays, even if it has no records left, so that the segment
 still ends at the offset where the next segment begins.
@@ -50,7 +50,7 @@ from kstore_core.system.interrupts import interruptible, uninterrupted
 __all__ = ["Compacted", "compact", "tidy"]
 
 _MAX_KEYS = 1_000_000
-"""The approximate number of keys whose last offsets one pass of a compaction has in memory."""
+"""The approximate number of keys in a pass of a compaction, whose last offsets are in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Compacted:
 
 
 def compact(directory: Path, active: Segment, config: LogConfig, now_ms: int) -> Compacted:
-    """Compact all segments before the active segment, and remove those that have expired."""
+    """Compact all segments before the active segment, and remove the expired segments."""
     tidy(directory)
     _check_joints(directory, active)
     done = Compacted()
@@ -105,10 +105,10 @@ def tidy(directory: Path) -> None:
 
 
 def _remove_merged(target: Segment, offsets: list[int]) -> None:
-    """Remove the segments that were merged into `target`, if `target` reaches to their end.
+    """Remove the segments that were merged into `target`, if `target` contains all of them.
 
-    The last of the segments is removed last. If the removal is interrupted, the next call compares
-    the end of this last segment with the end of `target`.
+    The call checks this by the end of the newest merged segment. So it removes this segment last,
+    and the next call can check again if this call is interrupted.
     """
     directory = target.path.parent
     left = [s for s in map(partial(Segment.at, directory), offsets) if s.path.exists()]
@@ -188,7 +188,7 @@ def _newest_ms(segment: Segment) -> int:
 
 
 def _cleanable_end(directory: Path, active: Segment, lag_ms: int, now_ms: int) -> int:
-    """Return the offset of the first segment that must not be compacted yet."""
+    """Return the base offset of the first segment that must not be compacted yet."""
     end = _open_since(directory, active)
     if lag_ms:
         for segment in _closed(directory, active):
@@ -350,7 +350,8 @@ def _remaining(
     Returns
     -------
     bytes or None
-        The remaining batch; `data` itself if the batch does not change, None if no record remains.
+        The remaining batch. It is the object `data` if the batch does not change, and None if no
+        record remains.
     int
         The number of removed records.
     """

@@ -1,6 +1,6 @@
 """The names of stores' changelogs.
 
-The topic follows from the application ID and the store's name, and the partition from the task.
+The topic contains the application ID and the store's name. The partition is that of the task.
 """
 
 from __future__ import annotations
@@ -87,13 +87,14 @@ class ChangelogDirectory:
     ) -> FileChangelog:
         """Open the changelog of a store, and create the changelog if it is missing.
 
-        The settings are those that Kafka Streams gives the topic, with ``spec.changelog``.
+        The settings of the log are those that Kafka Streams gives to the topic, changed by
+        ``spec.changelog``.
 
         Raises
         ------
         SpecError
-            No partition is given and the state directory's name contains none; or Kafka does not
-            allow the topic's name; or a log in files does not support a setting of the topic.
+            No partition is given, and the state directory's name contains no partition. Or Kafka
+            does not allow the topic's name. Or a log in files does not support a setting.
         """
         topic = changelog_topic(self.application_id or task.parent.name, spec.name)
         return FileChangelog(
@@ -112,7 +113,7 @@ def partition_of(task: Path) -> int | None:
 
 
 def partition_for(task: Path, given: int | None, changelogs: str) -> int:
-    """Return the given partition, or the partition in the name of a state directory.
+    """Return ``given``, or the partition in the name of a state directory if ``given`` is None.
 
     Parameters
     ----------

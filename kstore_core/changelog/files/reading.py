@@ -1,4 +1,4 @@
-"""Reading a log's segments in order, while another process may compact the log."""
+"""The reading of a log's segments in order, while another process may compact the log."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordCo
 def _gap_behind(segment: Segment, segments: list[Segment]) -> int | None:
     """Return the end offset of a segment if the next segment begins at another offset, else None.
 
-    The caller checks for a gap before it reads the segment's records. If two files were swapped,
-    it would otherwise restore wrong records before it reaches the gap.
+    The caller must check this before it reads the segment's records. If two files were swapped, the
+    caller would otherwise restore wrong records before it reaches the gap.
     """
     after = next((one for one in segments if one.base_offset > segment.base_offset), None)
     if after is None:

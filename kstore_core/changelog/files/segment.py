@@ -1,4 +1,4 @@
-"""A segment, which is one file of a log: its name, the heads of its batches, and its records."""
+"""The segment of a log, which is a file that contains consecutive batches of records."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _BLOCK = 512
 """The size in bytes of a block, the unit in which a disk writes."""
 
 _LEAST_ZEROS = 16
-"""The least number of zeros at a block's start that count as lost bytes.
+"""The minimum number of zeros at the start of a block that are regarded as lost bytes.
 
 A batch may end with fewer zeros.
 """
@@ -152,7 +152,7 @@ def heads(segment: Segment, at: int = 0, *, verify: bool = False) -> Iterator[Ba
     Parameters
     ----------
     verify : bool
-        Check the checksums of the batches.
+        If True, check the checksums of the batches.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def batches(segment: Segment) -> Iterator[tuple[BatchHead, bytes]]:
 
 
 def _walk(segment: Segment, at: int, verify: bool) -> Iterator[tuple[BatchHead, bytes, int]]:
-    """Yield each batch's head, a chunk of the file that has the batch, and its index there."""
+    """Yield the head of each batch, a chunk of the file, and the batch's index in the chunk."""
     with _open(segment) as file:
         position, size, next_offset = at, _CHUNK_BYTES, segment.base_offset
         while data := os.pread(file, size, position):
@@ -215,7 +215,7 @@ def _check_reach(segment: Segment, last_offset: int) -> None:
     """
     if last_offset - segment.base_offset > MAX_OFFSET_DELTA:
         raise CorruptionError(
-            f"a batch ends with the offset {last_offset}, which must be at most {MAX_OFFSET_DELTA} "
+            f"a batch ends with the offset {last_offset}, which is more than {MAX_OFFSET_DELTA} "
             f"above the segment's base offset {segment.base_offset}"
         )
 
@@ -223,8 +223,8 @@ def _check_reach(segment: Segment, last_offset: int) -> None:
 def fault_of(segment: Segment, rest: bytes, next_offset: int) -> str | None:
     """Return the reason why the bytes after the last whole batch are damaged, else None.
 
-    The bytes are not damaged if they are the beginning of the next batch, and no intact batch
-    follows. An interrupted write leaves such bytes.
+    The bytes are not damaged if they are the beginning of the next batch and contain no intact
+    batch. An interrupted write leaves such bytes.
     """
     if not _may_begin(segment, rest, next_offset):
         return f"its first bytes do not fit a batch that begins at offset {next_offset}"
@@ -242,7 +242,7 @@ def fault_of(segment: Segment, rest: bytes, next_offset: int) -> str | None:
 def _may_begin(segment: Segment, rest: bytes, next_offset: int) -> bool:
     """Return True if the bytes can be the beginning of a batch from `next_offset` on.
 
-    Zeros at the end of the bytes may be lost bytes, so they match any value.
+    A power cut may replace bytes by zeros, so zeros at the end match any value.
     """
     known = rest.rstrip(b"\0")[:8]
     least, most = (int.from_bytes(known.ljust(8, fill), "big") for fill in (b"\0", b"\xff"))
@@ -285,7 +285,7 @@ def begun_before_zeros(file: int, segment: Segment, position: int, next_offset: 
 
 
 def ends_in_zeros(file: int, size: int) -> bool:
-    """Return True if the last block of a file has at least `_LEAST_ZEROS` bytes, all zeros."""
+    """Return True if a file's last block has at least `_LEAST_ZEROS` bytes and only zeros."""
     begin = max(size - _LEAST_ZEROS, 0) // _BLOCK * _BLOCK
     return not os.pread(file, size - begin, begin).strip(b"\0")
 

@@ -1,8 +1,8 @@
 """The file with a log's first offset, which shows whether the log's first segment is missing.
 
 The file ``.kstore.start`` has the offset, and the offset's checksum in hexadecimal digits. The
-first write to a log creates the file, so a log with this file must have a whole batch. Expiry
-updates the file. Kafka ignores the file, and logs that Kafka wrote do not have it.
+first write to a log creates the file, so a log that has this file and no whole batch has lost data.
+Expiry updates the file. Kafka ignores the file, and logs that Kafka wrote do not have it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ START = ".kstore.start"
 
 
 def noted_start(directory: Path) -> int | None:
-    """Return the first offset from a log's start file; None if no file can be read.
+    """Return the first offset from a log's start file, or None if the file cannot be read.
 
-    The first segment must begin at this offset or at a lower one.
+    The first segment must begin at this offset or at a lower offset.
     """
     try:
         text = (directory / START).read_bytes()
@@ -49,7 +49,7 @@ def note_start(directory: Path, offset: int, *, synced: bool) -> None:
     Parameters
     ----------
     synced : bool
-        Sync the file and the directory, so that the file survives a power cut.
+        If True, sync the file and the directory, so that the file survives a power cut.
     """
     digits = b"%d" % offset
     with (directory / START).open("wb") as file:
@@ -84,8 +84,8 @@ def written_fault(
 ) -> str | None:
     """Return an error text if a log has no whole batch but may have lost records, else None.
 
-    A writer may work on the log at the same time, so the caller must get the arguments in this
-    order.
+    Another process may write to the log. So the caller must read the start file before it lists the
+    segments, and list the segments before it searches for the tail.
 
     Parameters
     ----------

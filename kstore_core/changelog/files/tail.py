@@ -1,4 +1,4 @@
-"""The search for the end of a log: its last whole batch, and the bytes that follow this batch."""
+"""The search for the last whole batch of a log, and for the bytes that follow this batch."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ class Rest:
     Attributes
     ----------
     kind : {"none", "torn", "zeros", "damaged"}
-        "none": no bytes follow the last whole batch. "torn": the bytes are the beginning of a batch
-        that was never committed. "zeros": the bytes are zeros, or the beginning of a batch and then
-        zeros; a power cut leaves zeros in place of lost bytes. "damaged": the bytes are anything
-        else.
+        The kind of the bytes. "none" means that there are no bytes. "torn" means the beginning of a
+        batch that was never committed. "zeros" means only zeros, or the beginning of a batch and
+        then zeros, because a power cut leaves zeros in place of lost bytes. "damaged" means any
+        other bytes.
     size : int
         The number of bytes.
     why : str
-        A description of the damage, for the kind "damaged".
+        A description of the damage if the kind is "damaged".
     begun : int
-        The number of bytes before the zeros, for the kind "zeros".
+        The number of bytes before the zeros if the kind is "zeros".
     """
 
     kind: Literal["none", "torn", "zeros", "damaged"]
@@ -108,7 +108,7 @@ def find_end(
     Parameters
     ----------
     after : Tail, optional
-        An earlier result. If it is of the same segment, the search begins there.
+        The result of an earlier search. If it is in this segment, the search begins there.
     verify : bool
         Check the checksums of all batches.
 
@@ -134,7 +134,8 @@ def find_end(
 def _rest_of(tail: Tail) -> Rest | None:
     """Return the bytes after a segment's last whole batch.
 
-    Return None if a writer has added a whole batch since the search; the caller searches again.
+    Return None if a writer has added a whole batch since the search, so that the caller must search
+    again.
     """
     with tail.segment.path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size - tail.position
@@ -187,7 +188,8 @@ def cut_rest(tail: Tail) -> Path:
 def cuts(log: Path) -> list[Path]:
     """Return the files of bytes that were removed from the segments of a log.
 
-    The files of copies that a crash interrupted are included.
+    These bytes are copied before they are removed. If a crash interrupted the copying, the
+    incomplete file is included.
     """
     return sorted(path for path in log.iterdir() if _CUT_NAME.fullmatch(path.name))
 

@@ -39,8 +39,8 @@ class LogWriter:
     segment_bytes : int
         The largest size of a segment in bytes.
     durability : Durability
-        "power": `sync` syncs the written batches. "changelog": the writer syncs a segment only when
-        it closes the segment. "process": the writer never syncs.
+        With "power", `sync` syncs the written batches. With "changelog", the writer syncs a segment
+        only when it closes the segment. With "process", the writer never syncs.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class LogWriter:
         return self._undo or self._tail
 
     def write(self, data: bytes) -> None:
-        """Append whole batches, and begin new segments where the batches need them.
+        """Append whole batches. Begin a new segment when the last segment is full.
 
         Raises
         ------
@@ -179,9 +179,8 @@ class LogWriter:
     def _settle(self) -> None:
         """Make the files end at the tail.
 
-        This undoes a write that was interrupted, and moves the bytes that the log had after its
-        last whole batch at open to another file. If this call is interrupted too, the next write
-        repeats it.
+        This undoes an interrupted write. It also moves the bytes that followed the last whole batch
+        at the open to another file. If this call is interrupted, the next write repeats the call.
         """
         if self._undo is not None:
             self._take_back(self._undo)
@@ -199,7 +198,7 @@ class LogWriter:
             self.rest = Rest("none")
 
     def _take_back(self, before: Tail) -> None:
-        """Remove the bytes after an earlier end of the log, the newest segment first."""
+        """Remove all bytes after an earlier end of the log. The newest segment is removed first."""
         self.close()
         for segment in reversed(list_segments(self._directory)):
             if segment.base_offset > before.segment.base_offset:

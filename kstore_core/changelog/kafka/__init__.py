@@ -1,1 +1,1 @@
-"""Changelogs in Kafka topics, through the library confluent-kafka."""
+"""The changelogs in Kafka topics, which use the library confluent-kafka."""

@@ -1,4 +1,4 @@
-"""Changelogs in Kafka. Each changelog is one partition of a topic."""
+"""The changelogs in Kafka, each of which is one partition of a topic."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class KafkaChangelog(LogHandle):
     """One partition of a changelog topic in Kafka.
 
     When a commit returns, its records are in all in-sync replicas. Only one process at a time may
-    write to the partition. You must ensure this, because Kafka does not stop a second writer.
+    write to the partition. The user must ensure this, because Kafka does not stop a second writer.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class KafkaChangelog(LogHandle):
             A record has the timestamp 0, or a header whose key has a NUL. confluent-kafka cannot
             send such a record unchanged. The records stay in the queue until `discard` is called.
         EngineLockedError
-            Another producer has taken over the partition.
+            Another producer now writes to the partition.
         EngineError
             The brokers rejected records, or did not acknowledge all records in time; the message
             has the reason. The records stay in the queue, and a later commit sends them again in
@@ -146,25 +146,13 @@ class KafkaChangelog(LogHandle):
     def read(self, from_offset: int | None = None) -> Iterator[RecordColumns]:
         """Return the records from an offset (inclusive) up to the high watermark (exclusive).
 
-        The high watermark is that of the time of this call.
-
-        Parameters
-        ----------
-        from_offset : int, optional
-            The first offset to read. The read begins at the start offset if this is None or lower
-            than the start offset.
-
-        Yields
-        ------
-        RecordColumns
-            Columns with at least one record. Compaction and transactions may leave gaps between
-            the offsets.
+        The high watermark is taken at this call. See also `Changelog.read`.
 
         Raises
         ------
         InconsistentStateError
-            The log ends before `from_offset`, so it is another log or has lost records. Or records
-            expired during the read.
+            The log ends before `from_offset`, so it is not the expected log or has lost records. Or
+            records expired during the read.
         CorruptionError
             The checksum of a batch is wrong.
         EngineError

@@ -1,4 +1,4 @@
-"""The confluent-kafka clients of a Kafka cluster, and requests to it with a deadline."""
+"""The confluent-kafka clients of a Kafka cluster, and requests to the cluster with a time limit."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _CONSUMER = {
 _OURS = frozenset({*_PRODUCER, *_CONSUMER, "isolation.level", "bootstrap.servers"})
 _OURS |= {"request.required.acks", "transactional.id", "message.timeout.ms", "delivery.timeout.ms"}
 _OURS |= {"error_cb", "logger", "on_delivery", "delivery.report.only.error"}
-"""The settings that a caller cannot set, because a changelog's guarantees depend on them."""
+"""The settings that a user cannot change, because the changelog's guarantees depend on them."""
 
 _PASSING = UNREACHABLE | {"_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_OR_PART"}
 _PASSING |= {"NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE"}
-"""The transient errors: no broker can be reached, or a topic was just created or moved."""
+"""The errors that may end soon, because a broker cannot be reached or a topic was just created."""
 
 
 class Cluster:
@@ -82,8 +82,8 @@ class Cluster:
         taken = sorted(_OURS & (settings or {}).keys())
         if taken:
             raise SpecError(
-                f"the settings must not contain {', '.join(taken)}, because a changelog sets this "
-                "itself; remove it from the settings"
+                f"the settings contain {', '.join(taken)}, but a changelog itself sets these "
+                "values; remove them from the settings"
             )
         if timeout_s <= 0:
             raise SpecError(f"timeout_s must be more than 0, not {timeout_s}")
@@ -180,7 +180,7 @@ class Cluster:
 
     @property
     def is_refused(self) -> bool:
-        """True if the brokers reject this client, which means that a retry fails too."""
+        """Return True if the brokers reject this client, which means that a retry fails too."""
         return self.trouble is not None and self.trouble.name() in REFUSED
 
     def error(self, error: KafkaError | None, doing: str) -> KStoreError:

@@ -25,12 +25,8 @@ class KafkaChangelogs:
     ----------
     servers : str
         The bootstrap brokers as ``host:port``, separated by commas.
-    application_id : str, optional
-        The application ID in the names of the topics. Default: the name of the directory that
-        contains the state directory, as in Kafka Streams' ``<state.dir>/<application.id>/0_3``.
-    partition : int, optional
-        The partition of the changelogs. Default: the last number in the state directory's name,
-        which is 3 for ``0_3``.
+    application_id, partition : optional
+        As in `ChangelogDirectory`.
     partitions : int, optional
         The number of partitions of each topic, which is the number of tasks. If it is given,
         missing topics are created. If it is not given, the topics must exist.
@@ -40,7 +36,7 @@ class KafkaChangelogs:
         Settings of the Kafka clients, by librdkafka's names.
     check_settings : bool
         If True, raise an error for a topic whose settings would lose records that a restore needs.
-        The user of the client then needs the right DescribeConfigs.
+        The Kafka user of the client then needs the permission DescribeConfigs.
     timeout_s : float
         The time in seconds after which an operation fails if the brokers do not answer.
     """
@@ -76,21 +72,16 @@ class KafkaChangelogs:
     ) -> KafkaChangelog:
         """Open the changelog of a store. If `partitions` is given, a missing topic is created.
 
-        Parameters
-        ----------
-        spec : StoreSpec
-        task : Path
-            The path of the state directory.
-        durability : {"process", "power", "changelog"}
-            Ignored, because the topic's replicas decide which failures a commit survives.
+        `durability` is ignored, because the topic's replicas decide which failures a commit
+        survives.
 
         Raises
         ------
         SpecError
-            No partition is given and the state directory's name contains none; or Kafka does not
-            allow the topic's name; or the topic is missing and `partitions` is not given; or the
-            topic does not have `partitions` partitions; or its settings would lose records that a
-            restore needs.
+            No partition is given, and the state directory's name contains no partition. Or Kafka
+            does not allow the topic's name. Or the topic is missing, and `partitions` is not given.
+            Or the topic does not have `partitions` partitions. Or the topic's settings would lose
+            records that a restore needs.
         StateError, EngineLockedError, EngineError, EngineUnavailableError
             The changelog cannot be opened; see `KafkaChangelog`.
         """

@@ -1,4 +1,4 @@
-"""Reading the records of a Kafka partition as columns."""
+"""The reading of the records of a Kafka partition as columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sending columns of records to a Kafka partition."""
+"""The sending of columns of records to a Kafka partition."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _FOLLOWING = frozenset({"_MSG_TIMED_OUT", "_PURGE_QUEUE", "_PURGE_INFLIGHT", "_F
 class PartitionWriter:
     """A writer that sends records in order and waits until all in-sync replicas have them.
 
-    After a failed send, the writer keeps its producer. The producer's batches contain an epoch, by
-    which brokers reject late batches of the failed send. Without this, late batches could follow
-    newer records.
+    After a failed send, the writer uses the same producer again. The producer's batches contain an
+    epoch, by which brokers reject late batches of the failed send. Otherwise late batches could be
+    stored after newer records.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class PartitionWriter:
         return pairs
 
     def _failure(self, failures: list[KafkaError]) -> KStoreError:
-        """Return the kstore error for the failure that caused the others."""
+        """Return the kstore error for the failure that caused the other failures."""
         self.lost = any(error.fatal() or error.name() == "_FATAL" for error in failures)
         causes = [error for error in failures if error.name() not in _FOLLOWING]
         return self._cluster.error((causes or failures)[0], self._doing)

@@ -49,7 +49,7 @@ def demo(ctx: click.Context, out: Path, transactions: int, currency: str) -> Non
 
 
 class _Piped(Console):
-    """A console that raises BrokenPipeError for a closed pipe; the command group handles it."""
+    """A console that raises BrokenPipeError for a closed pipe, which the command group handles."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError

@@ -10,7 +10,12 @@ import click
 from kstore_core.cli.commands.verify import findings_document, print_findings
 from kstore_core.cli.output.printing import print_json
 from kstore_core.cli.output.rendering import printable
-from kstore_core.cli.parameters.options import engine_option, json_option, path_argument
+from kstore_core.cli.parameters.options import (
+    changelog_option,
+    engine_option,
+    json_option,
+    path_argument,
+)
 from kstore_core.cli.parameters.places import is_root, refuse_shards
 from kstore_core.hints import command
 from kstore_core.maintenance.doctor import SetAside, examine
@@ -32,13 +37,7 @@ _FORMATS = {False: "plain", True: "timestamped"}
     metavar="STORE",
     help="Rename the files of this store, so that the store can be restored. Nothing is deleted.",
 )
-@click.option(
-    "--changelog",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The directory of the changelogs in files, or of one log. The ends of the logs are then "
-    "checked, too.",
-)
+@changelog_option("The ends of the logs are then checked, too.")
 @engine_option
 @json_option
 def doctor(
@@ -60,8 +59,8 @@ def doctor(
     if is_root(path):
         from kstore_core.spark.verify.verify_root import examine_root
 
-        told = None if as_json else _print
-        whole = examine_root(path, engine=engine, changelog=changelog, told=told)
+        listener = None if as_json else _print
+        whole = examine_root(path, engine=engine, changelog=changelog, listener=listener)
     else:
         whole = examine(path, engine=engine, changelog=changelog)
         if not as_json:

@@ -79,14 +79,14 @@ def get(
                 found = True
             if found:
                 return
-    when = "" if all(time is None for time in times.values()) else " at that time"
+    when = "" if all(time is None for time in times.values()) else " at the given time"
     raise NotFoundError(f"{printable(key)!r} has no value in the store {store!r}{when}")
 
 
 def _rows(
     reader: Reader, key: bytes, times: dict[str, Any]
 ) -> Iterable[tuple[bytes | Windowed[bytes], Any]]:
-    """Return the rows of the key at the given times; none if there is no value."""
+    """Return the rows of the key at the given times, or no rows if there is no value."""
     shape, store = reader.spec.shape, reader.store
     if shape == "window":
         start = times["window_start"]
@@ -111,13 +111,13 @@ def _check_times(reader: Reader, times: dict[str, Any]) -> None:
     Raises
     ------
     SpecError
-        The store's rows do not have one of the times, or a time is missing.
+        A time was given that the store's rows do not have, or a time that they have is missing.
     """
     spec = reader.spec
     kind = f"the store {spec.name!r} is a {in_words(spec.shape)} store"
     for name, time in times.items():
         if time is not None and name not in _TIMES[spec.shape]:
-            raise SpecError(f"{kind}, so --{in_words(name)} does not apply")
+            raise SpecError(f"{kind}, so --{in_words(name)} does not apply; leave it out")
     missing = [f"--{in_words(name)}" for name in _TIMES[spec.shape] if times[name] is None]
     if missing and spec.shape != "versioned":
         raise SpecError(

@@ -60,7 +60,9 @@ def history(
                 cells = (reader.cells(at, record)[1:] for at, record in found)
                 print_table(titles(reader.spec)[1:], cells)
             return
-    raise NotFoundError(f"{printable(key)!r} has no value in the store {store!r} in that time")
+    raise NotFoundError(
+        f"{printable(key)!r} has no value in the store {store!r} in the given time range"
+    )
 
 
 def _rows(

@@ -75,7 +75,7 @@ def _directory(root: Path, engine: str | None, errors: list[Exception]) -> dict[
 
 
 def _row(state: StateDirectory, name: str, errors: list[Exception]) -> dict[str, Any]:
-    """Return the description of a store; a damaged store has only a name and the damage."""
+    """Return the description of a store, or the name and the damage of a damaged store."""
     try:
         view = read_overview(state, name, whole=True)
         row = _store(view)
@@ -88,7 +88,7 @@ def _row(state: StateDirectory, name: str, errors: list[Exception]) -> dict[str,
 
 
 def _named(error: Exception, root: Path, store: str) -> Exception:
-    """Return the error; if it reports damage, return a new error with the name of the store."""
+    """Return the error, or a new error that names the store if the error reports damage."""
     if exit_code(error) != CORRUPT:
         return error
     return CorruptionError(f"the store {store!r} in {root} is damaged: {error}")

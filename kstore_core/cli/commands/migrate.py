@@ -19,6 +19,7 @@ from kstore_core.cli.output.rendering import printable
 from kstore_core.cli.overview import open_to_read, read_overview
 from kstore_core.cli.parameters.options import json_option, path_argument, spec_options
 from kstore_core.cli.parameters.places import refuse_shards
+from kstore_core.cli.parameters.values import DIRECTORY
 from kstore_core.errors import SpecError
 from kstore_core.formats import named
 from kstore_core.maintenance.migrate import Migrated, MigrateProgress, drop_old
@@ -43,7 +44,7 @@ _OF_HISTORY = ("history_retention_ms", "segment_interval_ms")
 @click.option(
     "--from-log",
     metavar="LOGDIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=DIRECTORY,
     help="Turn the key-value store into a versioned store, with the history in this changelog.",
 )
 @click.option(
@@ -152,8 +153,8 @@ def _versioned(
     retention, interval = map(options.get, _OF_HISTORY)
     if retention is None:
         raise SpecError(
-            "a versioned store needs a retention of its history. Add --history-retention, such as "
-            "30d, and --segment-interval if you want another width than Kafka's default"
+            "a versioned store needs a history retention. Add --history-retention, such as 30d. "
+            "Add --segment-interval if the interval must differ from Kafka's default"
         )
     spec = versioned_key_value(store, retention, interval)
     spec = replace(spec, format=named(to or "versioned", spec.family))

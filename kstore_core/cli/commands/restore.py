@@ -133,7 +133,10 @@ def _open_log(
             _refuse_another(source.topic, store)
         return open_topic(source, client_settings(kafka_config), store, path)
     if kafka_config is not None:
-        raise SpecError(f"--kafka-config is for a log in Kafka, and {source} is a directory")
+        raise SpecError(
+            f"--kafka-config is for a log in Kafka, but {source} is a directory; leave the option "
+            "out"
+        )
     topic, partition = log_of(source, store, path)
     if not any_topic:
         _refuse_another(topic, store)
@@ -156,7 +159,8 @@ def _refuse_unreadable(log: FileChangelog | KafkaChangelog) -> None:
     if rest := log.rest:
         raise NotFoundError(
             f"{log.path} has no whole batch, but {rest}, so it has no records to restore. If "
-            "records were written to the log, first replace its files by a copy of the log"
+            "records were written to the log, put back an undamaged copy of its files, and run the "
+            "command again"
         )
 
 
@@ -190,7 +194,11 @@ def log_of(source: Path, store: str, path: Path) -> tuple[str, int]:
         of = f"the partition {task} of a store" if names and not mine else "a store"
         raise NotFoundError(
             f"{source} has {several} of {of} {store!r}"
-            + (f": {names}; name a log with --from" if names else "; name a log with --from")
+            + (
+                f" (found: {names}); name a log with --from"
+                if names
+                else "; name a log with --from"
+            )
         )
     topic, partition = mine[0]
     other = other_store(topic, store, application)

@@ -25,7 +25,7 @@ from kstore_core.spec import Shape
 __all__ = ["upgrade"]
 
 _ENOUGH = ("shape", "time_ordered")
-"""The options that are passed to the upgrade as they are. The others only describe the store."""
+"""The options that are passed to the upgrade unchanged. All other options describe the store."""
 
 
 @click.command()

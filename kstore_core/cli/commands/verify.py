@@ -1,4 +1,4 @@
-"""The command ``kstore verify``, which reads and checks all data, and changes nothing."""
+"""The command ``kstore verify``, which reads and checks all data without changing it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from kstore_core.cli.output.exit_codes import adapted
 from kstore_core.cli.output.printing import print_json
 from kstore_core.cli.output.progress import Bar, show_progress
 from kstore_core.cli.output.rendering import format_value, json_value, printable
-from kstore_core.cli.parameters.options import json_option, path_argument, store_options
+from kstore_core.cli.parameters.options import (
+    changelog_option,
+    json_option,
+    path_argument,
+    store_options,
+)
 from kstore_core.cli.parameters.places import is_root
 from kstore_core.errors import SpecError
 from kstore_core.maintenance.verify import Finding, Progress, Verified
@@ -29,12 +34,7 @@ _COLOURS = {"corrupt": "red", "locked": "yellow", "finding": "yellow", "note": "
 @click.command()
 @path_argument
 @click.argument("store", required=False)
-@click.option(
-    "--changelog",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The directory of the changelogs in files, or of one log. The logs are then read, too.",
-)
+@changelog_option("The logs are then read, too.")
 @click.option(
     "--compare",
     is_flag=True,
@@ -78,8 +78,8 @@ def verify(
         if is_root(path):
             from kstore_core.spark.verify.verify_root import verify_root
 
-            told = None if as_json else _print
-            whole = verify_root(path, store, **asked, told=told, progress=show)
+            listener = None if as_json else _print
+            whole = verify_root(path, store, **asked, listener=listener, progress=show)
         else:
             whole = verify_directory(path, store, **asked, progress=show)
     if as_json:
@@ -90,7 +90,7 @@ def verify(
 
 
 def _spec(store: str | None, options: dict[str, Any]) -> StoreSpec | None:
-    """Return the spec that the options describe; None if no such option is given."""
+    """Return the spec that the options describe, or None if no such option is given."""
     if not any(options.values()):
         return None
     if store is None:

@@ -16,7 +16,9 @@ import click
 
 __all__ = ["Running", "adapted", "running"]
 
-_READ_OR_WAIT = re.compile(r"(, wait with lock_timeout_s=…)?, or open it with read_only=True")
+_READ_OR_WAIT = re.compile(
+    r"(, wait with lock_timeout_s=…)?, or open (it|the state directory) with read_only=True"
+)
 _ARGUMENT = re.compile(r"\b[a-z_]+=(True|False)?[,;] (?=--)")
 """A Python argument, followed by the command-line option that replaces it."""
 _COMMAND = re.compile(
@@ -25,7 +27,7 @@ _COMMAND = re.compile(
 """A ``kstore`` command in a message, up to the end of the sentence."""
 _NEXT = {"doctor": "verify", "inspect": "verify", "dump": "verify", "get": "verify"}
 _NEXT |= {"history": "verify"}
-"""The command to advise after each command has failed. After all other commands it is doctor."""
+"""The command to advise after a command has failed; ``doctor`` if the command is not listed."""
 _WRITERS = ("migrate", "restore", "upgrade")
 _PLACES = ("path", "store", "key")
 _PLACE = re.compile(r"(?<= )(PATH|STORE|KEY)(?![^ ])")
@@ -33,16 +35,9 @@ _PLACE = re.compile(r"(?<= )(PATH|STORE|KEY)(?![^ ])")
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The running command with its arguments and options.
+    """The name of the running command, with the arguments and options that were given.
 
-    Attributes
-    ----------
-    name : str
-        The name of the command.
-    places : mapping of str to str
-        The values of the arguments ``path``, ``store`` and ``key``, as far as they were given.
-    options : frozenset of str
-        The options that were given.
+    ``places`` has the values of the arguments ``path``, ``store`` and ``key``.
     """
 
     name: str = ""

@@ -48,7 +48,7 @@ _EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
 
 
 class NotFoundError(KStoreError):
-    """The requested store or key does not exist."""
+    """The error that the requested store or key does not exist."""
 
 
 def exit_code(error: Exception) -> int:

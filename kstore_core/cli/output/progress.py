@@ -1,4 +1,4 @@
-"""The display of progress on stderr, by a bar on a terminal and by occasional lines elsewhere."""
+"""The display of progress on stderr, as a bar on a terminal and otherwise as lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Progress = TypeVar("Progress")
 
 
 class UnfinishedError(KStoreError):
-    """The user has interrupted a command that continues its work when it is run again."""
+    """The error that the user has interrupted a command which can be run again to continue."""
 
 
 class Bar(NamedTuple):
@@ -44,7 +44,7 @@ class Bar(NamedTuple):
 
 @contextmanager
 def show_progress(bar: Callable[[Progress], Bar]) -> Iterator[Callable[[Progress], None]]:
-    """Yield a function that shows progress; ``bar`` converts its argument to a `Bar`."""
+    """Yield a function that shows progress. ``bar`` converts its argument to a `Bar`."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lines(bar)
@@ -71,7 +71,7 @@ def show_progress(bar: Callable[[Progress], Bar]) -> Iterator[Callable[[Progress
 
 
 def lines(bar: Callable[[Progress], Bar]) -> Callable[[Progress], None]:
-    """Return a function that prints a line of progress, but at most one every few seconds."""
+    """Return a function that prints a line of progress, but at most one line every few seconds."""
     last = time.monotonic()
 
     def say(progress: Progress) -> None:

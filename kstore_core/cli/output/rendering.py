@@ -10,7 +10,8 @@ import json
 import math
 import unicodedata
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from kstore_core.errors import FormatError
@@ -59,7 +60,23 @@ def json_value(value: Any) -> Any:
         return {"hex": value.hex()} if text is None else text
     if isinstance(value, float) and not math.isfinite(value):
         return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, list):
+        return [json_value(item) for item in value]
+    if isinstance(value, dict):
+        return {_json_name(name): json_value(item) for name, item in value.items()}
     return value
+
+
+def _json_name(name: Any) -> str:
+    """Return the key of a map as the name of a field, which must be a string in JSON."""
+    shown = json_value(name)
+    return shown if isinstance(shown, str) else json.dumps(shown)
 
 
 def json_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[list[Any]]:
@@ -84,7 +101,10 @@ def format_value(value: Any) -> str:
         return "0x" + value.hex() if text is None else text or '""'
     if isinstance(value, str):
         return printable(value) or '""'
-    return printable(json.dumps(value, ensure_ascii=False))
+    shown = json_value(value)
+    if isinstance(shown, str):
+        return printable(shown)
+    return printable(json.dumps(shown, ensure_ascii=False))
 
 
 def format_headers(headers: Iterable[tuple[str, bytes | None]]) -> str:
@@ -112,7 +132,7 @@ def format_time(milliseconds: int | None) -> str:
 def format_duration(milliseconds: int) -> str:
     """Return a duration as text, which the options of the command line accept.
 
-    Its unit is the largest unit that gives a whole number.
+    The text has the largest unit that gives a whole number.
     """
     for name, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
         if milliseconds and milliseconds % size == 0:

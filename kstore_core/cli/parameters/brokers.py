@@ -14,6 +14,7 @@ from kstore_core.changelog.files.directory import other_store, partition_of, top
 from kstore_core.changelog.kafka.client import Cluster
 from kstore_core.changelog.kafka.topics import topics
 from kstore_core.cli.output.exit_codes import NotFoundError
+from kstore_core.cli.parameters.values import DIRECTORY
 from kstore_core.errors import SpecError
 
 __all__ = ["LOG", "Brokers", "client_settings", "open_topic"]
@@ -38,13 +39,12 @@ class _Log(click.ParamType["Path | Brokers"]):
     """The parameter type of a changelog, which is a directory or a location in Kafka."""
 
     name = "log"
-    _directory = click.Path(exists=True, file_okay=False, path_type=Path)
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Path | Brokers:
         if not value.startswith("kafka:"):
-            return Path(self._directory.convert(value, param, ctx))
+            return Path(DIRECTORY.convert(value, param, ctx))
         url = _URL.fullmatch(value)
         if url is None:
             self.fail(f"{value!r} is not kafka://host:port or kafka://host:port/topic", param, ctx)
@@ -84,7 +84,7 @@ def client_settings(path: Path | None) -> dict[str, str]:
 def open_topic(
     brokers: Brokers, settings: dict[str, str], store: str, path: Path
 ) -> KafkaChangelog:
-    """Open the changelog of a store for reading; the caller must close it.
+    """Open the changelog of a store for reading. The caller must close the changelog.
 
     If no topic is given, the topic is ``<application>-<store>-changelog``, where the application is
     the name of the directory above the state directory. If this topic does not exist, there must be

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from kstore_core.cli.parameters.values import DURATION
-from kstore_core.serdes import BUILT_IN
+from kstore_core.cli.parameters.values import DIRECTORY, DURATION, SERDE
 
 __all__ = [
+    "changelog_option",
     "engine_option",
     "json_option",
     "key_arguments",
@@ -37,23 +36,26 @@ json_option: Callable[[F], F] = click.option(
     help="Print JSON, in a documented and stable form.",
 )
 
-path_argument: Callable[[F], F] = click.argument(
-    "path", type=click.Path(exists=True, file_okay=False, path_type=Path)
-)
+path_argument: Callable[[F], F] = click.argument("path", type=DIRECTORY)
 
 engine_option: Callable[[F], F] = click.option(
     "--engine", metavar="NAME", help="The engine, if the directory does not record it."
 )
 
 
+def changelog_option(then: str) -> Callable[[F], F]:
+    """Return the option ``--changelog``. Its help ends with the sentence ``then``."""
+    text = f"The directory of the changelogs in files, or of one log. {then}"
+    return click.option("--changelog", metavar="DIR", type=DIRECTORY, help=text)
+
+
 def store_options(command: F) -> F:
     """Add the options that describe a store and its serdes to a command."""
-    serde = click.Choice(sorted(BUILT_IN))
     for option in (
-        click.option("--value-serde", type=serde, help="The serde that decodes the values."),
+        click.option("--value-serde", type=SERDE, help="The serde that decodes the values."),
         click.option(
             "--key-serde",
-            type=serde,
+            type=SERDE,
             help="The serde that decodes the keys, and that converts keys on the command line.",
         ),
         spec_options,
@@ -66,7 +68,8 @@ def store_options(command: F) -> F:
 def spec_options(command: F) -> F:
     """Add the options that describe a store to a command.
 
-    They are for a store without a stored spec. A command that has ``--shape`` has all of them.
+    Users need these options for a store without a stored spec. A command that has ``--shape`` has
+    all of these options.
     """
     for option in (
         click.option(

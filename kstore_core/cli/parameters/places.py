@@ -1,4 +1,4 @@
-"""The state directories that PATH stands for: PATH, or the shards of a store that Spark wrote."""
+"""The state directories that PATH means, which are PATH or the shards of a store of Spark."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Places:
         The first directory is the shard to which Kafka's partitioner assigns the key.
         """
         name = key_serde or self.key_serde
-        if self.version is None or (name not in serdes.BUILT_IN and not is_hex):
+        if self.version is None or ((name is None or serdes.found(name) is None) and not is_hex):
             return self.directories
-        serde = serdes.BUILT_IN.get(name or "bytes", serdes.BYTES)
+        serde = serdes.found(name or "bytes") or serdes.BYTES
         likely = partition(key_bytes(key, serde, is_hex=is_hex), self.partitions)
         order = sorted(range(len(self.directories)), key=lambda at: self.shards[at] != likely)
         return [self.directories[at] for at in order]

@@ -58,7 +58,7 @@ class Range:
         if self.as_of is not None and shape != "versioned":
             raise SpecError(
                 f"the store {reader.spec.name!r} is a {in_words(shape)} store without a history, "
-                "so --as-of does not apply"
+                "so --as-of does not apply; leave it out"
             )
         if shape in ("window", "session"):
             earliest, latest = _time(self.lo, "--from"), _time(self.hi, "--to")

@@ -1,8 +1,7 @@
-"""The types of values on the command line: durations, times, directories and keys."""
+"""The parameter types for durations, times, directories and keys on the command line."""
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import datetime
 from pathlib import Path
@@ -10,10 +9,19 @@ from typing import Any
 
 import click
 
-from kstore_core.serdes import BuiltInSerde
+from kstore_core.errors import SpecError
+from kstore_core.serdes import BuiltInSerde, by_name, value_of_text
 from kstore_core.types import to_millis
 
-__all__ = ["DURATION", "NEW_DIRECTORY", "TIME", "check_order", "key_bytes"]
+__all__ = [
+    "DIRECTORY",
+    "DURATION",
+    "NEW_DIRECTORY",
+    "SERDE",
+    "TIME",
+    "check_order",
+    "key_bytes",
+]
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -64,6 +72,18 @@ class _Time(click.ParamType[int]):
         return to_millis(moment)
 
 
+class _SerdeName(click.ParamType[str]):
+    """The parameter type of the name of a built-in serde."""
+
+    name = "serde"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return by_name(str(value)).name
+        except SpecError as error:
+            self.fail(str(error), param, ctx)
+
+
 class _NewDirectory(click.Path):
     """The parameter type of a directory that exists or will be made.
 
@@ -78,6 +98,8 @@ class _NewDirectory(click.Path):
         return super().convert(value, param, ctx)
 
 
+SERDE = _SerdeName()
+DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 DURATION = _Duration()
 TIME = _Time()
 NEW_DIRECTORY = _NewDirectory(file_okay=False, path_type=Path)
@@ -106,16 +128,9 @@ def key_bytes(text: str, serde: BuiltInSerde[Any], *, is_hex: bool) -> bytes:
     try:
         if is_hex:
             return bytes.fromhex(text.removeprefix("0x"))
-        key: Any = text
         if serde.name == "bytes":
-            key = text.encode()
-        elif serde.name in {"int32", "int64"}:
-            key = int(text)
-        elif serde.name == "float64":
-            key = float(text)
-        elif serde.name == "json":
-            key = json.loads(text)
-        return serde.serialize(key)
+            return text.encode()
+        return serde.serialize(value_of_text(serde, text))
     except ValueError as error:
         wanted = "hex" if is_hex else f"a key of the serde {serde.name}"
         raise click.BadParameter(

@@ -94,7 +94,7 @@ cdef inline bint is_null(const Job *job, int64_t row) noexcept nogil:
 cdef inline Fault open_row(
     const Job *job, int64_t row, Reader *reader, Py_ssize_t *headers
 ) noexcept nogil:
-    """Open `reader` at the header bytes of a row, and set `headers` to the size of these bytes."""
+    """Open `reader` at the header bytes of a row, and set `headers` to their size in bytes."""
     cdef Py_ssize_t size = 0
     cdef const uint8_t *data
     cdef Fault fault
@@ -333,14 +333,17 @@ def milliseconds(column, str name not None):
 
 
 def decode_rows(list rows not None, str layout not None, *, bint headers=True):
-    """Decode a list of bytes and None as `decode_column` decodes a column.
+    """Decode a list of stored values to columns of values, timestamps and headers.
+
+    The result and the errors are those of `decode_column`.
 
     Parameters
     ----------
     rows : list of bytes and None
+        The stored values. None gives a null in every column of the result.
     layout : {"value_timestamp_headers", "value_and_timestamp", "aggregation_with_headers"}
     headers : bool
-        False to leave the headers out. They are not checked then.
+        If False, the headers are omitted and not checked.
     """
     cdef Layout parts
     layout_of(layout, &parts)
@@ -385,7 +388,7 @@ def decode_column(column, *, layout="value_timestamp_headers"):
 
 
 def split_column(column, *, layout="value_timestamp_headers"):
-    """Decode a column as `decode_column` does, but return the headers as bytes without a check.
+    """Decode a column of stored values, but return the headers as unchecked bytes.
 
     Returns
     -------

@@ -161,11 +161,11 @@ cdef void write(const Job *job, TextsOut *out) noexcept nogil:
 
 cdef object described(Trouble trouble, int64_t row):
     if trouble == NO_TIMESTAMP:
-        return ValueError(f"row {row}: the value has no timestamp; pass -1 if it is unknown")
+        return ValueError(f"row {row}: the value has no timestamp; pass -1 for an unknown timestamp")
     if trouble == TIMESTAMP_TOO_LARGE:
         return OverflowError(f"row {row}: the timestamp does not fit 64 bits of milliseconds")
     if trouble == NULL_HEADER:
-        return FormatError(f"row {row}: a header is null; only its value may be null")
+        return FormatError(f"row {row}: a header is null; only the value of a header may be null")
     if trouble == NULL_KEY:
         return FormatError(f"row {row}: a header key is null; only a header value may be null")
     return FormatError(f"row {row}: the headers exceed 2**31 - 1 bytes, the limit of the format")
@@ -198,18 +198,18 @@ def encode_column(values, timestamps=None, headers=None, *, layout="value_timest
     TypeError
         If a column is not an Arrow array of one of the types above.
     ValueError
-        If the columns differ in length, if a value has no timestamp although `layout` has one, or
-        if `layout` cannot store the timestamps or headers that were passed.
+        If the columns differ in length, if `layout` has a timestamp and a value has none, or if
+        `layout` cannot store the timestamps or headers that were passed.
     FormatError
         If a header or the key of a header is null, or if the headers of a value exceed 2**31 - 1
         bytes. The message names the row.
     OverflowError
-        If a timestamp in milliseconds does not fit 64 bits, or if the stored values exceed
+        If a timestamp in milliseconds does not fit 64 bits. Also if the stored values exceed
         2**31 - 1 bytes in total and `values` does not have a large type.
 
     Notes
     -----
-    A column can be any object with ``__arrow_c_array__``, also a slice. The chunks of a chunked
+    A column can be any object with ``__arrow_c_array__``, such as a slice. The chunks of a chunked
     array are combined first.
     """
     cdef Job job
@@ -222,10 +222,11 @@ def encode_column(values, timestamps=None, headers=None, *, layout="value_timest
     layout_of(layout, &job.layout)
     if job.layout.timed != (timestamps is not None):
         raise ValueError(
-            f"layout {layout!r} {'needs timestamps' if job.layout.timed else 'has no timestamps'}"
+            f"layout {layout!r} needs timestamps; pass them as timestamps=" if job.layout.timed
+            else f"layout {layout!r} has no timestamps; do not pass timestamps="
         )
     if headers is not None and not job.layout.headed:
-        raise ValueError(f"layout {layout!r} has no headers")
+        raise ValueError(f"layout {layout!r} has no headers; do not pass headers=")
     value_column = open_column(values, "values")
     value_column.as_texts(&job.values, "values", True)
     wide = value_column.is_wide()
@@ -244,7 +245,7 @@ def encode_column(values, timestamps=None, headers=None, *, layout="value_timest
         if job.layout.headed:
             job.header_sizes = <int32_t *>malloc(4 * job.values.length + 1)
             if job.header_sizes is NULL:
-                raise MemoryError("no memory for an Arrow column")
+                raise MemoryError("cannot allocate memory for an Arrow column")
         with nogil:
             trouble = measure(&job)
         if trouble != NONE:

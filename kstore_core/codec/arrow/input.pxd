@@ -68,7 +68,7 @@ cdef struct HeaderLists:
 
 
 cdef class Column:
-    """An imported Arrow array, which is not freed before this object is freed."""
+    """The owner of an imported Arrow array. The array is freed with this object."""
 
     cdef object _capsules
     cdef const ArrowSchema *schema

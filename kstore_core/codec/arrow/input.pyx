@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
-"""Functions that import Arrow columns through ``__arrow_c_array__`` and do not copy the buffers."""
+"""Functions that import Arrow columns through ``__arrow_c_array__`` without copying buffers."""
 
 cimport cython
 from cpython.pycapsule cimport PyCapsule_GetPointer
@@ -107,7 +107,7 @@ cdef Column open_column(object source, str what):
 cdef object not_headers(const ArrowSchema *schema):
     return TypeError(
         "headers: the column must be list<struct<key: string, value: binary>>, but its Arrow "
-        f"format is {schema.format.decode()!r} or its fields differ"
+        f"format is {schema.format.decode()!r}, or its fields have other names or types"
     )
 
 
@@ -147,7 +147,7 @@ cdef int texts_of(
     ):
         wanted = " or ".join(["binary"] * binary + ["string"] * strings)
         raise TypeError(
-            f"{what}: the column must be {wanted} (or a large type), but its Arrow format is "
+            f"{what}: the column must be {wanted} or the large variant of this type, but its Arrow format is "
             f"{kind.decode()!r}"
         )
     bits_of(array, &texts.valid)

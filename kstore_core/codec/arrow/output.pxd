@@ -13,7 +13,7 @@ cdef class Exported:
     cdef ArrowArray array
 
 
-# A binary or string column under construction. Its size is known before, so it never grows.
+# A binary or string column under construction. Its final size is known, so it never grows.
 cdef struct TextsOut:
     int64_t length
     int64_t nulls

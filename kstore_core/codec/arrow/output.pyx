@@ -62,7 +62,7 @@ cdef class Exported:
         cdef ArrowSchema *schema
         cdef ArrowArray *array
         if self.array.release is NULL:
-            raise ValueError("this column has already been imported")
+            raise ValueError("this column has already been imported, and can be imported only once")
         schema = <ArrowSchema *>claimed(malloc(sizeof(ArrowSchema)))
         schema[0] = self.schema
         self.schema.release = NULL
@@ -83,7 +83,7 @@ cdef object imported(Exported column):
 
 cdef void *claimed(void *memory) except NULL:
     if memory is NULL:
-        raise MemoryError("no memory for an Arrow column")
+        raise MemoryError("cannot allocate memory for an Arrow column")
     return memory
 
 
@@ -107,7 +107,7 @@ cdef int allocate_texts(TextsOut *out, int64_t length, int64_t size, bint wide) 
     if size > INT32_MAX and not wide:
         raise OverflowError(
             f"a binary or string column cannot contain {size} bytes; the limit is 2**31 - 1. Pass "
-            "the values as large_binary, or the column in smaller chunks"
+            "the values as large_binary, or pass the column in smaller chunks"
         )
     out.length, out.wide = length, wide
     out.valid = all_ones(length)

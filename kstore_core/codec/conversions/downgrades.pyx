@@ -37,15 +37,15 @@ cdef class Strip:
     headers : bool
         True if every value begins with headers, which are removed.
     timestamp : bool
-        True if every value begins with a timestamp, after its headers if it has headers. The
+        True if every value contains a timestamp, at its beginning or after its headers. The
         timestamp is removed.
     least_bytes : int
         The minimum number of bytes after the headers, if `timestamp` is False.
     versioned : bool
         True if the rows belong to a versioned store.
     index_at : int
-        The position of the byte in a key that is 01 in an index row and 00 in any other row. The
-        value of an index row is not changed. -1 if the store has no index rows.
+        The position of the key byte that marks an index row: 01 in an index row, 00 in any other
+        row. The value of an index row is not changed. -1 if the store has no index rows.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ cdef class Strip:
                     return value
                 return self._stripped(value, 0)
             if len(key) < SEGMENT_BYTES:
-                raise FormatError(f"the key has {len(key)} bytes, not at least {SEGMENT_BYTES} bytes")
+                raise FormatError(f"the key has {len(key)} bytes, but needs at least {SEGMENT_BYTES} bytes")
             if key.startswith(LATEST_PREFIX):
                 return self._stripped(value, TIME_BYTES)
             return self._segment_row(value)

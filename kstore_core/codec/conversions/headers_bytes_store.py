@@ -1,4 +1,4 @@
-"""The class `HeadersBytesStore`, whose static method KIP-1271 defines for upgrades."""
+"""The class `HeadersBytesStore`, with the static method that KIP-1271 defines for upgrades."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["HeadersBytesStore"]
 class HeadersBytesStore(Protocol):
     """The counterpart of Kafka Streams' interface ``HeadersBytesStore`` (KIP-1271).
 
-    Store classes of Kafka Streams implement the interface if their values begin with headers. In
-    kstore, ``spec.format.headers`` tells whether a store has headers, so this class has only the
-    static method of the interface.
+    In Kafka Streams, a store class implements the interface if its values begin with headers. In
+    kstore, ``spec.format.headers`` is True for such a store. So this class has only the static
+    method of the interface.
     """
 
     @staticmethod

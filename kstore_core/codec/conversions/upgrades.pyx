@@ -41,8 +41,8 @@ cdef class Prefix:
     least_bytes : int
         The minimum size of a value in the older format; a shorter value raises `FormatError`.
     index_at : int
-        The position of the byte in a key that is 01 in an index row and 00 in any other row. The
-        value of an index row is not changed. -1 if the store has no index rows.
+        The position of the key byte that marks an index row: 01 in an index row, 00 in any other
+        row. The value of an index row is not changed. -1 if the store has no index rows.
     """
 
     cdef bytes prefix
@@ -57,7 +57,7 @@ cdef class Prefix:
         self.index_at = index_at
 
     def behind(self, Py_ssize_t size):
-        """Return this conversion for keys that have `size` more bytes in front."""
+        """Return the same conversion for keys with `size` more bytes at their beginning."""
         if self.index_at == NO_INDEX:
             return self
         return Prefix(self.prefix, self.least_bytes, self.index_at + size)
@@ -90,8 +90,8 @@ def versioned_to_headers(bytes key not None, bytes value not None):
     """Put empty headers (one byte 00) in front of each value in a row of a versioned store.
 
     If the key begins with the segment -1, the row contains the latest version as ``time value``.
-    Any other row is a segment row. In a segment row each value becomes one byte longer, and the
-    tombstones do not change.
+    Any other row is a segment row. Each value in a segment row becomes one byte longer. Tombstones
+    do not change.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def versioned_to_headers(bytes key not None, bytes value not None):
         the key.
     """
     if len(key) < SEGMENT_BYTES:
-        reason = f"the key has {len(key)} bytes, not at least {SEGMENT_BYTES} bytes"
+        reason = f"the key has {len(key)} bytes, but needs at least {SEGMENT_BYTES} bytes"
         raise unreadable(key, reason, None)
     if not key.startswith(LATEST_PREFIX):
         try:

@@ -2,7 +2,7 @@
 # cython: embedsignature=True, embedsignature.format=clinic
 """Functions that convert a value to a newer format, or that read a part of a stored value.
 
-The conversions are those by which Kafka Streams upgrades a store (docs/formats.md). Every function
+Kafka Streams upgrades a store with the same conversions (docs/formats.md). Every function
 except `has_empty_headers` takes None for a null value, and then returns None.
 """
 
@@ -34,45 +34,17 @@ cdef bytes prefixed(object buf, Py_ssize_t zeros, Py_ssize_t ones):
 
 def convert_to_timestamped_format(buf):
     """Convert a plain value to ``ts:i64 value`` with the timestamp -1, "unknown" (KIP-258).
-
-    Parameters
-    ----------
-    buf : bytes-like or None
-
-    Returns
-    -------
-    bytes or None
-        The converted value, 8 bytes longer than `buf`. None if `buf` is None.
     """
     return None if buf is None else prefixed(buf, 0, 8)
 
 
 def convert_to_header_format(buf):
-    """Put empty headers (one byte 00) in front of ``ts:i64 value`` or an aggregation (KIP-1271).
-
-    Parameters
-    ----------
-    buf : bytes-like or None
-
-    Returns
-    -------
-    bytes or None
-        The converted value, 1 byte longer than `buf`. None if `buf` is None.
-    """
+    """Put empty headers (one byte 00) in front of ``ts:i64 value`` or an aggregation (KIP-1271)."""
     return None if buf is None else prefixed(buf, 1, 0)
 
 
 def convert_from_plain_to_header_format(buf):
     """Put empty headers and the timestamp -1, "unknown", in front of a plain value (KIP-1271).
-
-    Parameters
-    ----------
-    buf : bytes-like or None
-
-    Returns
-    -------
-    bytes or None
-        The converted value, 9 bytes longer than `buf`. None if `buf` is None.
     """
     return None if buf is None else prefixed(buf, 1, 8)
 
@@ -103,6 +75,20 @@ cdef bytes tail(object buf, bint timed, Py_ssize_t skipped):
     try:
         skip_headers(&reader, &view, timed)
         return copy_bytes(reader.here + skipped, left(&reader) - skipped)
+    finally:
+        close_view(&view)
+
+
+cdef inline object timestamp_of(object buf, bint with_headers):
+    """Return the timestamp after the headers, or the bytes of both if `with_headers`."""
+    cdef View view
+    cdef Reader reader
+    open_view(buf, &view)
+    try:
+        skip_headers(&reader, &view, True)
+        if with_headers:
+            return copy_bytes(view.data, reader.here + 8 - view.data)
+        return load_i64(reader.here)
     finally:
         close_view(&view)
 
@@ -138,10 +124,8 @@ def raw_timestamped_value(buf):
 def raw_aggregation(buf):
     """Return the aggregation in ``varint(H) headers[H] aggregation``. The headers are not decoded.
 
-    Raises
-    ------
-    FormatError
-        If the size H is malformed, negative or greater than the number of bytes that follow.
+    Raise FormatError if the size H is malformed, negative or greater than the number of bytes that
+    follow.
     """
     return None if buf is None else tail(buf, False, 0)
 
@@ -151,16 +135,7 @@ def raw_headers_timestamp_prefix(buf):
 
     The headers are not decoded. The parameter and the errors are those of `raw_plain_value`.
     """
-    cdef View view
-    cdef Reader reader
-    if buf is None:
-        return None
-    open_view(buf, &view)
-    try:
-        skip_headers(&reader, &view, True)
-        return copy_bytes(view.data, reader.here + 8 - view.data)
-    finally:
-        close_view(&view)
+    return None if buf is None else timestamp_of(buf, True)
 
 
 def raw_timestamp(buf):
@@ -168,20 +143,11 @@ def raw_timestamp(buf):
 
     The headers are not decoded. The parameter and the errors are those of `raw_plain_value`.
     """
-    cdef View view
-    cdef Reader reader
-    if buf is None:
-        return None
-    open_view(buf, &view)
-    try:
-        skip_headers(&reader, &view, True)
-        return load_i64(reader.here)
-    finally:
-        close_view(&view)
+    return None if buf is None else timestamp_of(buf, False)
 
 
 def has_empty_headers(buf):
-    """Return True if the headers of a stored value are empty, so that its first byte is 00."""
+    """Return True if the headers of a stored value are empty. Its first byte is then 00."""
     cdef View view
     open_view(buf, &view)
     try:

@@ -15,7 +15,8 @@ from kstore_core.codec.primitives.buffers cimport (
 from kstore_core.codec.primitives.faults cimport raise_fault
 from kstore_core.codec.headers.key_cache cimport KeyCache, cached_key
 from kstore_core.codec.primitives.wire cimport (
-    SOUND, Fault, Reader, open_reader, read_count, read_header, store_varint, walk_headers,
+    SOUND, TRAILING_BYTES, Fault, Reader, open_reader, read_count, read_header, store_varint,
+    walk_headers,
 )
 
 from kstore_core.errors import FormatError
@@ -26,6 +27,9 @@ cdef extern from "Python.h":
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
     bint PyUnicode_IS_COMPACT_ASCII(PyObject *text)
     object PyUnicode_FromObject(object text)
+
+cdef enum:
+    FEW = 64    # the greatest number of headers that are decoded without a check beforehand
 
 cdef KeyCache KEYS
 
@@ -53,7 +57,7 @@ cdef class Header:
 
     def __init__(self, key, value):
         if self.key is not None:
-            raise TypeError("a Header cannot be changed; make a new one")
+            raise TypeError("a Header cannot be changed; create a new Header")
         self.key = checked_key(key)
         self._value = checked_value(value)
 
@@ -206,27 +210,34 @@ cdef int32_t count_headers(const uint8_t *data, Py_ssize_t size) except -1:
 
 
 cdef tuple parse_headers(bytes source, Py_ssize_t start, Py_ssize_t size):
-    """Decode all headers in source[start:start + size]; each copies its value when it is read.
+    """Decode all headers in source[start:start + size].
 
-    The bytes are checked before memory is allocated.
+    If there are many headers, the bytes are checked before memory is allocated. A header copies its
+    value at the first read.
     """
-    cdef const uint8_t *data = address(source) + start
     cdef Reader reader
-    cdef int32_t count = count_headers(data, size)
+    cdef int32_t count = 0
     cdef int32_t i
+    cdef Fault fault
     cdef tuple headers
     cdef Header header
     cdef const uint8_t *key_data = NULL
     cdef const uint8_t *value_data = NULL
     cdef Py_ssize_t key_size = 0
     cdef Py_ssize_t value_size = 0
-    if count == 0:
+    if size == 0:
         return ()
-    open_reader(&reader, data, size)
-    read_count(&reader, &count)
+    open_reader(&reader, address(source) + start, size)
+    fault = read_count(&reader, &count)
+    if fault != SOUND:
+        raise_fault(fault, &reader, "headers")
+    if count > FEW:
+        count_headers(address(source) + start, size)
     headers = PyTuple_New(count)
     for i in range(count):
-        read_header(&reader, &key_data, &key_size, &value_data, &value_size)
+        fault = read_header(&reader, &key_data, &key_size, &value_data, &value_size)
+        if fault != SOUND:
+            raise_fault(fault, &reader, "headers")
         header = Header.__new__(Header)
         header.key = cached_key(&KEYS, key_data, key_size)
         if value_size >= 0:
@@ -235,4 +246,7 @@ cdef tuple parse_headers(bytes source, Py_ssize_t start, Py_ssize_t size):
             header._size = value_size
         Py_INCREF(header)
         PyTuple_SET_ITEM(headers, i, header)
+    if reader.here != reader.end:
+        reader.number = reader.end - reader.here
+        raise_fault(TRAILING_BYTES, &reader, "headers")
     return headers

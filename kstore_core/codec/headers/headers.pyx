@@ -22,9 +22,9 @@ cdef enum:
 cdef class Headers:
     """The headers of a record: a sequence of `Header` pairs in which keys may repeat.
 
-    Headers that were made from bytes are decoded at the first access. If they are not changed, they
-    are encoded to exactly the same bytes again. Headers that a store returns are read-only; call
-    `copy` to get headers that can be changed.
+    Headers that were made from bytes are decoded at the first access. Unchanged headers are encoded
+    to the same bytes. Headers that a store returns are read-only; call `copy` to get headers that
+    can be changed.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ cdef class Headers:
         Raises
         ------
         ReadOnlyHeadersError
-            If this object is read-only, whatever `key` is.
+            If this object is read-only, even if `key` is not a str.
         TypeError
             If `key` is not a str.
         """
@@ -160,7 +160,7 @@ cdef class Headers:
         return tuple([header for header in self.items() if header.key == key])
 
     def copy(self):
-        """Return a copy that can be changed. A copy does not decode the headers.
+        """Return a copy that can be changed. Copying does not decode the headers.
 
         Returns
         -------
@@ -281,7 +281,7 @@ cdef int checked(object key) except -1:
 
 
 cdef int take(Headers target, Headers source) except -1:
-    """Let `target` share the bytes and the tuple of `source`, which are both immutable."""
+    """Make `target` share the bytes and the tuple of `source`. Both are immutable."""
     with cython.critical_section(source):
         target._source = source._source
         target._start = source._start
@@ -313,7 +313,7 @@ cdef Headers as_headers(object headers):
 
 
 cdef Headers lazy_headers(bytes source, Py_ssize_t start, Py_ssize_t size):
-    """Return read-only headers of source[start:start + size], decoded at the first access.
+    """Return read-only headers from source[start:start + size], decoded at the first access.
 
     The headers keep a reference to `source`. If `source` is much longer than the headers, the bytes
     of the headers are copied instead, so that `source` can be freed.

@@ -2,10 +2,10 @@
 # cython: embedsignature=True, embedsignature.format=clinic
 """Functions that build and split composite keys (docs/formats.md, Keys).
 
-A composite key contains a key and the times of its window or session, or its segment. Times are
-milliseconds since the epoch. All integers are signed and big-endian, so the keys sort by time if no
-time is negative. A key that is not bytes-like raises a TypeError. A number that does not fit its
-field raises an OverflowError.
+A composite key contains a key, and the times of its window or session, or the key's segment. Times
+are milliseconds since the epoch. All integers are signed and big-endian, so the keys sort by time
+if no time is negative. A key that is not bytes-like raises a TypeError. A number that does not fit
+its field raises an OverflowError.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -36,7 +36,7 @@ cdef uint8_t *store_rest(uint8_t *here, const Times *times) noexcept:
 
 
 cdef bytes composed(object key, const Times *times, int prefix):
-    """Write the prefix, and then the key and the times in the order that the prefix denotes."""
+    """Return the prefix, followed by the key and the times in the order that the prefix defines."""
     cdef View view
     cdef bytes row
     cdef uint8_t *here
@@ -65,7 +65,7 @@ cdef bytes composed(object key, const Times *times, int prefix):
 
 
 cdef bytes decomposed(object row, Times *times, int prefix, str what):
-    """Return the key in `row`, and fill in `times`. The caller must set `times.width` before."""
+    """Return the key in `row`, and fill in `times`. The caller must first set `times.width`."""
     cdef View view
     cdef Parts parts
     open_view(row, &view)
@@ -134,8 +134,8 @@ def window_key(key, start, seq=0):
     start : int
         The start of the window in milliseconds.
     seq : int, default 0
-        The sequence number. In a store that retains duplicates, it distinguishes the values of one
-        key and window.
+        The sequence number. It distinguishes the values of one key and window in a store that
+        retains duplicates.
 
     Returns
     -------
@@ -155,10 +155,7 @@ def window_key(key, start, seq=0):
 def split_window_key(row):
     """Return ``(key, start, seq)`` from a `window_key`.
 
-    Raises
-    ------
-    FormatError
-        If `row` is shorter than 12 bytes.
+    Raise FormatError if `row` is shorter than 12 bytes.
     """
     return split_window(row, NO_PREFIX, "window key")
 
@@ -171,10 +168,7 @@ def windowed_key(key, start):
 def split_windowed_key(row):
     """Return ``(key, start)`` from a `windowed_key`.
 
-    Raises
-    ------
-    FormatError
-        If `row` is shorter than 8 bytes.
+    Raise FormatError if `row` is shorter than 8 bytes.
     """
     cdef Times times
     times.width = 8
@@ -190,10 +184,7 @@ def time_first_window_key(key, start, seq=0):
 def split_time_first_window_key(row):
     """Return ``(key, start, seq)`` from a `time_first_window_key`.
 
-    Raises
-    ------
-    FormatError
-        If `row` is too short or does not begin with 00.
+    Raise FormatError if `row` is too short or does not begin with 00.
     """
     return split_window(row, TIME_FIRST, "time-first window key")
 
@@ -206,10 +197,7 @@ def key_first_window_key(key, start, seq=0):
 def split_key_first_window_key(row):
     """Return ``(key, start, seq)`` from a `key_first_window_key`.
 
-    Raises
-    ------
-    FormatError
-        If `row` is too short or does not begin with 01.
+    Raise FormatError if `row` is too short or does not begin with 01.
     """
     return split_window(row, KEY_FIRST, "key-first window key")
 
@@ -244,10 +232,7 @@ def session_key(key, start, end):
 def split_session_key(row):
     """Return ``(key, start, end)`` from a `session_key`.
 
-    Raises
-    ------
-    FormatError
-        If `row` is shorter than 16 bytes.
+    Raise FormatError if `row` is shorter than 16 bytes.
     """
     return split_session(row, NO_PREFIX, "session key")
 
@@ -260,10 +245,7 @@ def time_first_session_key(key, start, end):
 def split_time_first_session_key(row):
     """Return ``(key, start, end)`` from a `time_first_session_key`.
 
-    Raises
-    ------
-    FormatError
-        If `row` is too short or does not begin with 00.
+    Raise FormatError if `row` is too short or does not begin with 00.
     """
     return split_session(row, TIME_FIRST, "time-first session key")
 
@@ -276,10 +258,7 @@ def key_first_session_key(key, start, end):
 def split_key_first_session_key(row):
     """Return ``(key, start, end)`` from a `key_first_session_key`.
 
-    Raises
-    ------
-    FormatError
-        If `row` is too short or does not begin with 01.
+    Raise FormatError if `row` is too short or does not begin with 01.
     """
     return split_session(row, KEY_FIRST, "key-first session key")
 
@@ -297,10 +276,7 @@ def versioned_key(segment, key):
 def split_versioned_key(row):
     """Return ``(segment, key)`` from a `versioned_key`.
 
-    Raises
-    ------
-    FormatError
-        If `row` is shorter than 8 bytes.
+    Raise FormatError if `row` is shorter than 8 bytes.
     """
     cdef View view
     open_view(row, &view)

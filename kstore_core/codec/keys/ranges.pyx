@@ -2,8 +2,8 @@
 # cython: embedsignature=True, embedsignature.format=clinic
 """Filters for the rows of a range of keys and times in a window or session store.
 
-A stored key has no length in front of it. So the range of bytes that contains every row of the
-wanted keys and times may also contain rows of other keys. A :class:`KeyFilter` removes these rows.
+A stored key has no length in front of it. So a byte range that contains every wanted row may also
+contain rows of other keys. A :class:`KeyFilter` removes these rows.
 """
 
 cimport cython
@@ -31,8 +31,8 @@ cdef class KeyLayout:
         True if a stored key contains the end and the start of a session. False if it contains the
         start of a window and a sequence number.
     prefix : int
-        The first byte of a stored key: 0 if the times precede the user's key, 1 if they follow it.
-        -1 if there is no such byte; then the times follow the user's key.
+        The first byte of a stored key: 0 if the times precede the user's key, 1 if the times follow
+        it. -1 if there is no such byte; the times then follow the user's key.
     """
 
     def __cinit__(self, *, bint session, int prefix=NO_PREFIX):
@@ -46,29 +46,20 @@ cdef class KeyLayout:
         return f"KeyLayout(session={self.session}, prefix={self.prefix})"
 
     def segment_time(self, bytes row not None):
-        """Return the time (ms) by which a row is assigned to a segment.
+        """Return the time (ms) that determines the segment of a row.
 
-        It is the start of a window or the end of a session.
-
-        Raises
-        ------
-        FormatError
-            If the row does not have this layout.
+        It is the start of a window or the end of a session. Raise FormatError if the row does not
+        have this layout.
         """
         cdef Parts parts
         self.parts(row, &parts)
         return parts.first
 
     def split(self, bytes row not None):
-        """Return the user's key and the two numbers of a row.
+        """Return the user's key and the two numbers in a row key.
 
-        The numbers are the start of a window and the sequence number, or the end and the start of a
-        session.
-
-        Raises
-        ------
-        FormatError
-            If the row does not have this layout.
+        A window row has the start of the window and the sequence number. A session row has the end
+        and the start of the session. Raise FormatError if the row does not have this layout.
         """
         cdef Parts parts
         self.parts(row, &parts)
@@ -137,7 +128,7 @@ cdef class KeyFilter:
         )
 
     cpdef FilteredChunks chunks(self, rows):
-        """Return an iterator over the chunks of `rows` that leaves out the rows outside the range.
+        """Return an iterator over the chunks of `rows`, without the rows outside the range.
 
         A chunk is a pair of lists ``(keys, values)``. Closing the result closes `rows`.
         """
@@ -147,7 +138,10 @@ cdef class KeyFilter:
 cdef KeyFilter one_key(
     KeyLayout layout, bytes key, int64_t earliest, int64_t latest, int64_t latest_start
 ):
-    """Make a filter that passes the rows of one key. It avoids a slower call of `__init__`."""
+    """Make a filter that passes the rows of one key.
+
+    The function does not call `__init__`, so it is faster than `KeyFilter(...)`.
+    """
     cdef KeyFilter rows = KeyFilter.__new__(KeyFilter)
     rows.prefix = layout.prefix
     rows.width = layout.width
@@ -208,12 +202,12 @@ cdef class FilteredChunks:
 
 
 def last_row_of(bytes key not None, bytes suffix not None):
-    """Return the greatest possible row of any key that is not greater than `key`.
+    """Return the greatest possible row of the keys up to and including `key`.
 
     A row consists of a key and its times, and `suffix` contains the greatest times. The result is
-    not always ``key + suffix``. A prefix of `key` sorts before `key`, but the row of the prefix may
-    sort after the rows of `key`, because the times follow the key directly. So the rows of all
-    prefixes of `key` are compared. Each comparison reads at most as many bytes as `suffix` has.
+    not always ``key + suffix``. A prefix of `key` sorts before `key`, but the times follow a key
+    directly. So the row of the prefix may sort after the rows of `key`. The function compares the
+    rows of all prefixes of `key`. A comparison reads at most ``len(suffix)`` bytes.
     """
     cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(key)
     cdef const uint8_t *times = <const uint8_t *>PyBytes_AS_STRING(suffix)

@@ -42,10 +42,7 @@ cdef class RowPairs:
     cpdef bytes index_of(self, bytes row):
         """Return the index row's key for the key of a row.
 
-        Raises
-        ------
-        FormatError
-            If `row` is not the key of a row.
+        Raise FormatError if `row` is not the key of a row.
         """
         if row is None or PyBytes_GET_SIZE(row) <= self.width or row[0] != TIME_FIRST:
             raise no_row(row, self.session)
@@ -56,10 +53,7 @@ cdef class RowPairs:
     cpdef bytes row_of(self, bytes index):
         """Return the row's key for the key of an index row.
 
-        Raises
-        ------
-        FormatError
-            If `index` is not the key of an index row.
+        Raise FormatError if `index` is not the key of an index row.
         """
         if index is None or PyBytes_GET_SIZE(index) <= self.width or index[0] != KEY_FIRST:
             raise no_row(index, self.session)
@@ -83,14 +77,10 @@ cdef class RowPairs:
         return other
 
     def segment_time(self, bytes row not None):
-        """Return the time (ms) by which a row is assigned to a segment.
+        """Return the time (ms) that determines the segment of a row.
 
-        It is the start of a window or the end of a session.
-
-        Raises
-        ------
-        FormatError
-            If `row` is neither the key of a row nor the key of an index row.
+        It is the start of a window or the end of a session. Raise FormatError if `row` is neither
+        the key of a row nor the key of an index row.
         """
         cdef Parts parts
         self._take_apart(row, &parts)
@@ -99,13 +89,9 @@ cdef class RowPairs:
     def split(self, bytes row not None):
         """Return the user's key and the two numbers in the key of a row or of an index row.
 
-        The numbers are the start of a window and the sequence number, or the end and the start of a
-        session.
-
-        Raises
-        ------
-        FormatError
-            If `row` is neither the key of a row nor the key of an index row.
+        A window key has the start of the window and the sequence number. A session key has the end
+        and the start of the session. Raise FormatError if `row` is neither the key of a row nor the
+        key of an index row.
         """
         cdef Parts parts
         self._take_apart(row, &parts)

@@ -33,7 +33,7 @@ cdef class Windowed:
 
     def __init__(self, key, start, end):
         if self.made:
-            raise TypeError("a Windowed cannot be changed; make a new one")
+            raise TypeError("a Windowed cannot be changed; create a new Windowed")
         self.key = key
         self.start = millis(start)
         self.end = millis(end)

@@ -1,1 +1,1 @@
-"""Records of a changelog: as single objects, as columns, or as rows of a store."""
+"""Changelog records as objects, as columns, or as rows of a store, and their conversions."""

@@ -23,7 +23,7 @@ from kstore_core.codec.arrow.encoder import encode_column
 
 
 def arrow_to_log(keys, values, timestamps, headers=None, *, first_offset):
-    """Return the records whose parts are in Arrow columns.
+    """Make changelog records from Arrow columns of keys, values, timestamps and headers.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def arrow_to_log(keys, values, timestamps, headers=None, *, first_offset):
     timestamps : Arrow array of int64 (milliseconds) or of timestamps in ms
         The timestamps of the records.
     headers : Arrow array of list<struct<key: string, value: binary>>, optional
-        The headers of the records. No record has headers if None.
+        The headers of the records. If None, no record has headers.
     first_offset : int
         The offset of the first record. Each following record has the next offset.
 
@@ -113,15 +113,9 @@ cdef object header_rows(object headers, int64_t length):
 
 
 def log_to_arrow(columns, layout):
-    """Return the rows of changelog records as Arrow columns. `log_to_rows` returns them as lists.
+    """Convert changelog records to Arrow columns of rows. `log_to_rows` returns lists instead.
 
-    Parameters
-    ----------
-    columns : RecordColumns
-        The records.
-    layout : {"plain", "value_and_timestamp", "value_timestamp_headers", \
-"aggregation_with_headers"}
-        The format of the stored values in the result.
+    The parameters are those of `log_to_rows`.
 
     Returns
     -------
@@ -132,7 +126,7 @@ def log_to_arrow(columns, layout):
     Raises
     ------
     FormatError
-        If a record has no key. The message names the offset of the record.
+        If a record has no key.
     OverflowError
         If all keys, or all stored values, exceed 2**31 - 1 bytes in total.
     """

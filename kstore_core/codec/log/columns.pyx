@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""The class `RecordColumns`, which contains many log records without an object for each record."""
+"""The class `RecordColumns`, which holds many log records without an object for each record."""
 
 cimport cython
 from cpython cimport array
@@ -27,7 +27,7 @@ cdef array.array LONGS = array.array("q")
 
 @cython.final
 cdef class RecordColumns:
-    """A sequence of log records in their order. A `LogRecord` object is made at each access.
+    """A sequence of log records in columns. Each access to a record makes a `LogRecord` object.
 
     `decode_record_columns` decodes bytes to columns, and `encode_record_columns` encodes columns to
     bytes. The columns contain the offsets and the timestamps of the records. They share the bytes
@@ -64,11 +64,11 @@ cdef class RecordColumns:
         ValueError
             If `offset` is not greater than the previous offset.
         TypeError
-            If `key` or `value` is neither bytes-like nor None, or if `encode_headers` raises it for
-            `headers`.
+            If `key` or `value` is neither bytes-like nor None, or if `encode_headers` raises a
+            TypeError for `headers`.
         FormatError
-            If `key` or `value` exceeds 2**31 - 1 bytes, or if `encode_headers` raises it for
-            `headers`.
+            If `key` or `value` exceeds 2**31 - 1 bytes, or if `encode_headers` raises a FormatError
+            for `headers`.
         """
         cdef Slot slot
         cdef Scratch scratch
@@ -192,8 +192,8 @@ cdef class RecordColumns:
     def with_header_bytes(self, part):
         """Return the indexes of the records whose encoded headers contain the bytes `part`.
 
-        Use this method to find records that may have a certain header key without decoding all
-        headers. A header value may contain the same bytes, so check the headers of these records.
+        The method finds records that may have a certain header key, and decodes no headers. A
+        header value may contain the same bytes, so check the headers of the records that it finds.
 
         Returns
         -------
@@ -233,7 +233,9 @@ cdef class RecordColumns:
         return found
 
     def chosen(self, mask):
-        """Return the records whose byte in `mask` is not 0. The result shares their bytes.
+        """Return the records that `mask` selects: those whose byte in it is not 0.
+
+        The result shares the bytes of the records.
 
         Parameters
         ----------
@@ -267,7 +269,7 @@ cdef class RecordColumns:
         return some
 
     def packed(self):
-        """Return a copy of the records whose keys, values and headers are all in one bytes object.
+        """Copy the records so that all keys, values and headers are in one bytes object.
 
         The copy takes less memory if the records are only a part of the input, or if their parts
         are in many objects.
@@ -319,7 +321,7 @@ cdef class RecordColumns:
         return f"<RecordColumns: {self.length} records before offset {self.end}>"
 
     cdef int make_room(self, Py_ssize_t more) except -1:
-        """Make room for `more` slots. The capacity at least doubles if it must grow."""
+        """Make room for `more` slots. If the capacity must grow, it at least doubles."""
         cdef Py_ssize_t capacity = self.length + more
         cdef Slot *slots
         if capacity <= self.capacity:
@@ -327,12 +329,12 @@ cdef class RecordColumns:
         capacity = max(capacity, 2 * self.capacity)
         slots = <Slot *>realloc(self.slots, capacity * sizeof(Slot))
         if slots is NULL:
-            raise MemoryError(f"no memory for {capacity} records")
+            raise MemoryError(f"cannot allocate memory for {capacity} records")
         self.slots, self.capacity = slots, capacity
         return 0
 
     cdef void push(self, const Slot *slot) noexcept nogil:
-        """Add a slot. The caller must make room for it before."""
+        """Add a slot. The caller must have made room for it."""
         self.slots[self.length] = slot[0]
         self.length += 1
         self.payload += slot.header_size

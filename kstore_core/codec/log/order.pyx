@@ -11,7 +11,7 @@ from kstore_core.codec.log.rows cimport refuse_null_key
 from kstore_core.codec.log.columns cimport RecordColumns, Slot
 
 
-# A record to sort. `prefix` contains the 8 bytes of its key after the prefix common to all keys.
+# A record to sort. `prefix` contains 8 bytes of its key, those after the part common to all keys.
 cdef struct Place:
     uint64_t prefix
     const Slot *slot
@@ -73,8 +73,8 @@ cdef int by_key_and_time(const void *a, const void *b) noexcept nogil:
 cdef Place *sort_prefixes(Place *places, Place *spare, Py_ssize_t count) noexcept nogil:
     """Sort places by their prefix. Places with equal prefixes keep their order.
 
-    This is a radix sort, which begins with the last byte. The result is in `places` or in `spare`;
-    return the array that contains it.
+    This is a radix sort, which begins with the last byte. Return the array that contains the
+    result: `places` or `spare`.
     """
     cdef Py_ssize_t[8][257] starts
     cdef Py_ssize_t *start
@@ -150,7 +150,7 @@ def latest_records(columns, *, by_timestamp=False):
     latest.make_room(source.length)
     memory = <Place *>malloc(2 * source.length * sizeof(Place))
     if memory is NULL:
-        raise MemoryError(f"no memory to sort {source.length} records")
+        raise MemoryError(f"cannot allocate memory to sort {source.length} records")
     with nogil:
         skipped = common_prefix(source)
         for i in range(source.length):
@@ -188,8 +188,8 @@ def records_in_time(columns, stream_time, retention_ms):
     Returns
     -------
     tuple of (RecordColumns, int)
-        The records that were not too late, which share the bytes of `columns`, and stream time
-        after the last record of `columns`.
+        The records that were not too late, and stream time after the last record of `columns`. The
+        records share the bytes of `columns`.
     """
     cdef RecordColumns source = <RecordColumns?>columns
     cdef RecordColumns in_time = part_of(source)
@@ -205,21 +205,21 @@ def records_in_time(columns, stream_time, retention_ms):
 
 
 def split_by_key(columns, count, seed):
-    """Split records by a hash of their keys, so that all records of a key are in one list element.
+    """Split records by a hash of their keys. All records of a key are in the same part.
 
     Parameters
     ----------
     columns : RecordColumns
         The records.
     count : int
-        The number of elements in the result, at least 1.
+        The number of parts, at least 1.
     seed : int
-        The seed of the hash. To split an element of an earlier result again, pass another seed.
+        The seed of the hash. To split a part of an earlier result again, pass another seed.
 
     Returns
     -------
     list of RecordColumns
-        The records in their order. They share the bytes of `columns`.
+        The parts. The records in a part keep their order, and share the bytes of `columns`.
 
     Raises
     ------
@@ -247,8 +247,8 @@ def split_by_key(columns, count, seed):
 cdef uint64_t hash_of(const Slot *slot, uint64_t hashed) noexcept nogil:
     """Return the FNV-1a hash of a key with its high bits mixed in.
 
-    The hash cannot be murmur2: Kafka chooses the partition by murmur2, so the murmur2 hashes of the
-    keys in one partition are not evenly distributed.
+    The hash cannot be murmur2, because Kafka chooses the partition by murmur2. The murmur2 hashes
+    of the keys in one partition are not evenly distributed.
     """
     cdef Py_ssize_t i
     for i in range(slot.key_size):

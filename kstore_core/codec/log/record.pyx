@@ -10,7 +10,7 @@ from kstore_core.codec.primitives.integers cimport as_i64
 
 
 cdef bytes as_bytes(object data, str what):
-    """Return `data` if it is bytes or None. Copy any other bytes-like object to bytes."""
+    """Return `data` as bytes, or None if `data` is None. A bytes object is not copied."""
     if data is None or PyBytes_CheckExact(data):
         return <bytes>data
     if isinstance(data, (str, int)):
@@ -46,7 +46,7 @@ cdef class LogRecord:
 
     def __init__(self, offset, timestamp, key, value, headers=None):
         if self.headers is not None:
-            raise TypeError("a LogRecord cannot be changed; make a new one")
+            raise TypeError("a LogRecord cannot be changed; create a new LogRecord")
         self.offset = as_i64(offset, "offset")
         self.timestamp = as_i64(timestamp, "timestamp")
         self.key = as_bytes(key, "key")

@@ -5,6 +5,7 @@ from typing_extensions import Buffer
 
 from kstore_core.codec.headers.headers import _HeadersLike
 from kstore_core.codec.log.columns import RecordColumns
+from kstore_core.engine.packed import PackedBytes
 
 _RowLayout: TypeAlias = Literal[
     "plain", "value_and_timestamp", "value_timestamp_headers", "aggregation_with_headers"
@@ -22,3 +23,7 @@ def rows_to_log(
 def log_to_rows(
     columns: RecordColumns, layout: _RowLayout
 ) -> tuple[list[bytes], list[bytes | None]]: ...
+def refuse_null_keys(columns: RecordColumns) -> None: ...
+def log_to_packed_rows(
+    columns: RecordColumns, layout: _RowLayout, start: int, stop: int
+) -> tuple[PackedBytes, PackedBytes, list[bytes]]: ...

@@ -2,12 +2,12 @@
 # cython: embedsignature=True, embedsignature.format=clinic
 """Conversions between rows of a store and records of its changelog (docs/changelogs.md).
 
-A stored value may contain a timestamp and headers. The record of a row has the key of the row, and
-the timestamp, the headers and the rest of the stored value as separate fields.
+A stored value may contain a timestamp and headers. The record has the same key as its row. The
+timestamp, the headers and the rest of the stored value are separate fields of the record.
 """
 
-from libc.stdint cimport INT32_MAX, int32_t, int64_t
-from libc.string cimport memset
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.string cimport memcpy, memset
 
 from kstore_core.codec.primitives.buffers cimport (
     Scratch, address, close_scratch, copy_bytes, new_bytes, open_scratch,
@@ -22,7 +22,13 @@ from kstore_core.codec.primitives.wire cimport (
     SOUND, TRUNCATED_FIELD, Fault, Reader, left, load_i64, open_reader, read_size, walk_headers,
 )
 
+from kstore_core.engine.packed cimport PackedBytes, packed
+from kstore_core.engine.prefetching cimport prefetch_all
 from kstore_core.errors import FormatError
+
+cdef enum:
+    AHEAD = 8       # records that are prefetched before they are read
+    PREFETCHED_BYTES = 256
 
 
 cdef int row_layout(object name, Layout *layout) except -1:
@@ -76,8 +82,8 @@ def rows_to_log(keys, rows, layout, *, first_offset, timestamps=None, headers=No
     first_offset : int
         The offset of the first record. Each following record has the next offset.
     timestamps : sequence of int, optional
-        The time (ms) of each version or input record. Required if `layout` has no timestamp, or if
-        a row is deleted.
+        The time (ms) of each row's version or input record. Required if `layout` has no timestamp,
+        or if a row is deleted.
     headers : sequence of headers or None, optional
         The headers of the input records. They are used only for deleted rows, and only if `layout`
         has headers.
@@ -129,7 +135,7 @@ def rows_to_log(keys, rows, layout, *, first_offset, timestamps=None, headers=No
                 raise_fault(fault, &reader, f"row {i}")
         if row is None or not how.timed:
             if timestamps is None:
-                raise ValueError(f"row {i} has no timestamp; pass times as timestamps=")
+                raise ValueError(f"row {i} has no timestamp; pass the timestamps of the rows as timestamps=")
             slot.timestamp = as_i64(timestamps[i], "timestamp")
         columns.sources.append(key)
         columns.sources.append(row)
@@ -170,6 +176,18 @@ cdef int refuse_null_key(const Slot *slot) except -1:
     return 0
 
 
+cdef inline void prefetch_field(const uint8_t *data, int32_t size) noexcept nogil:
+    """Prefetch the start of a field. A field with a negative size does not exist."""
+    if size > 0:
+        prefetch_all(data, data + min(size, PREFETCHED_BYTES))
+
+
+cdef inline void prefetch_slot(const Slot *slot) noexcept nogil:
+    prefetch_field(slot.key, slot.key_size)
+    prefetch_field(slot.value, slot.value_size)
+    prefetch_field(slot.headers, slot.header_size)
+
+
 def log_to_rows(columns, layout):
     """Return the keys and stored values of changelog records.
 
@@ -196,10 +214,11 @@ def log_to_rows(columns, layout):
     cdef const Slot *slot
     cdef Py_ssize_t i
     cdef bytes row
+    cdef list keys = [], rows = []
     row_layout(layout, &how)
-    keys = []
-    rows = []
     for i in range(source.length):
+        if i + AHEAD < source.length:  # the records are often not in the order of their memory
+            prefetch_slot(&source.slots[i + AHEAD])
         slot = &source.slots[i]
         refuse_null_key(slot)
         keys.append(copy_bytes(slot.key, slot.key_size))
@@ -210,3 +229,64 @@ def log_to_rows(columns, layout):
         write_row(address(row), slot, &how)
         rows.append(row)
     return keys, rows
+
+
+def refuse_null_keys(columns):
+    """Raise a FormatError if a record has no key. The message names the offset of the record."""
+    cdef RecordColumns source = <RecordColumns?>columns
+    cdef Py_ssize_t i
+    for i in range(source.length):
+        refuse_null_key(&source.slots[i])
+
+
+def log_to_packed_rows(columns, layout, Py_ssize_t start, Py_ssize_t stop):
+    """Return the rows of changelog records in packed form; :func:`log_to_rows` returns lists.
+
+    The other parameters and the errors are those of :func:`log_to_rows`.
+
+    Parameters
+    ----------
+    start, stop : int
+        The range of the records to convert. `stop` is exclusive.
+
+    Returns
+    -------
+    tuple of (PackedBytes, PackedBytes, list of bytes)
+        The keys of the records with a value, their stored values, and the keys of the tombstones.
+    """
+    cdef RecordColumns source = <RecordColumns?>columns
+    cdef Layout how
+    cdef const Slot *slot
+    cdef Py_ssize_t i, count = 0, key_bytes = 0, row_bytes = 0
+    cdef PackedBytes keys, rows
+    cdef uint8_t *key_end
+    cdef uint8_t *row_end
+    cdef list deleted = []
+    row_layout(layout, &how)
+    start, stop = max(start, 0), min(stop, source.length)
+    for i in range(start, stop):
+        if i + AHEAD < stop:
+            prefetch_slot(&source.slots[i + AHEAD])
+        slot = &source.slots[i]
+        refuse_null_key(slot)
+        if slot.value_size < 0:
+            deleted.append(copy_bytes(slot.key, slot.key_size))
+            continue
+        count += 1
+        key_bytes += slot.key_size
+        row_bytes += row_size(slot, &how)
+    keys, rows = packed(count, key_bytes), packed(count, row_bytes)
+    key_end, row_end = keys.memory.data, rows.memory.data
+    with nogil:
+        count = 0
+        for i in range(start, stop):
+            slot = &source.slots[i]
+            if slot.value_size < 0:
+                continue
+            memcpy(key_end, slot.key, slot.key_size)
+            key_end += slot.key_size
+            row_end = write_row(row_end, slot, &how)
+            count += 1
+            keys.memory.ends[count] = key_end - keys.memory.data
+            rows.memory.ends[count] = row_end - rows.memory.data
+    return keys, rows, deleted

@@ -48,7 +48,7 @@ cdef inline void close_view(View *view) noexcept:
 
 
 cdef inline bytes new_bytes(Py_ssize_t size):
-    """Return uninitialised bytes, which the caller must fill before it passes them on."""
+    """Return uninitialised bytes. The caller must fill them before any other code reads them."""
     return PyBytes_FromStringAndSize(NULL, size)
 
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False
-"""The error messages of the faults that the functions of `wire.pxd` return."""
+"""The error messages for the faults that the functions of `wire.pxd` return."""
 
 from libc.stdint cimport int64_t
 
@@ -14,8 +14,8 @@ from kstore_core.errors import FormatError
 
 cdef dict REASONS = {
     TRUNCATED_VARINT: "the bytes end inside a varint",
-    LONG_VARINT: "a varint is too long; it has at most 5 bytes for 32 bits, or 10 bytes for 64 bits",
-    SURPLUS_BITS: "the last byte of a varint holds bits that do not fit its number",
+    LONG_VARINT: "a varint is too long; it may have at most 5 bytes for 32 bits, or 10 bytes for 64 bits",
+    SURPLUS_BITS: "the last byte of a varint contains bits that do not fit in the decoded number",
     NEGATIVE_SIZE: "negative size {number}",
     SIZE_BEYOND_END: "a size says {number} bytes, but {left} are left",
     NEGATIVE_COUNT: "negative header count {number}",
@@ -24,8 +24,8 @@ cdef dict REASONS = {
     TRUNCATED_FIELD: "a field of {number} bytes is cut short: {left} are left",
     ROW_TOO_SHORT: "{number} bytes are too few for a segment row, which has at least 28",
     ROW_ENDS_IN_ENTRIES: "no version in the row has the row's minimum timestamp {number}",
-    ROW_OUT_OF_ORDER: "the version at {number} is not older than the version before it",
-    ROW_SIZE_MISMATCH: "the value sizes add up to {number} bytes, but {left} follow the versions",
+    ROW_OUT_OF_ORDER: "the version with the timestamp {number} is not older than the preceding version",
+    ROW_SIZE_MISMATCH: "the value sizes add up to {number} bytes, but {left} bytes follow the versions",
 }
 
 

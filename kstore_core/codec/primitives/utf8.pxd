@@ -25,7 +25,7 @@ cdef inline Py_ssize_t sound_prefix(
 ) noexcept nogil:
     """Return the size of the character at `data`, and set `complete`.
 
-    If the character is invalid, return the size of the bytes that one U+FFFD replaces, at least 1.
+    If the character is invalid, return the number of bytes that one U+FFFD replaces, at least 1.
     """
     cdef uint8_t lead = data[0]
     cdef uint8_t low = 0x80

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Functions for the varints in which the formats store lengths and counts (docs/formats.md)."""
+"""Functions that encode and decode varints, the form of lengths and counts (docs/formats.md)."""
 
 from libc.stdint cimport UINT32_MAX, int64_t, uint8_t, uint64_t
 
@@ -62,10 +62,7 @@ def encode_varint(n):
 def encode_varlong(n):
     """Encode a signed integer of 64 bits as a zig-zag varint of 1 to 10 bytes.
 
-    Raises
-    ------
-    OverflowError
-        If `n` does not fit 64 bits.
+    Raise OverflowError if `n` does not fit 64 bits.
     """
     return signed_bytes(as_i64(n, "varlong"))
 
@@ -73,10 +70,7 @@ def encode_varlong(n):
 def encode_unsigned_varint(n):
     """Encode an integer from 0 to 2**32 - 1 as an unsigned varint of 1 to 5 bytes, without zig-zag.
 
-    Raises
-    ------
-    OverflowError
-        If `n` is negative or does not fit 32 bits.
+    Raise OverflowError if `n` is negative or does not fit 32 bits.
     """
     cdef uint8_t[10] scratch
     cdef int64_t number = as_i64(n, "unsigned varint")

@@ -1,9 +1,9 @@
 # cython: language_level=3
 """Functions that read and write big-endian integers and varints, without Python objects.
 
-The functions raise no exceptions. If the bytes are malformed, a function returns a fault, and the
-position of its reader is the faulty field. The caller then calls `faults.raise_fault`, which raises
-a FormatError. So the hot path has no code for exceptions.
+The functions raise no exceptions, so the hot path has no code for them. If the bytes are malformed,
+a function returns a fault, and its reader stays at the faulty field. The caller then calls
+`faults.raise_fault`, which raises a FormatError.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -192,7 +192,7 @@ cdef inline Fault read_size(Reader *reader, int32_t least, Py_ssize_t *size) noe
 # ---------------------------------------------------------------- headers
 
 cdef inline Fault read_count(Reader *reader, int32_t *count) noexcept nogil:
-    """Read the number of headers. Check that the remaining bytes can contain so many headers."""
+    """Read the number of headers. Check that the remaining bytes can contain that many."""
     cdef const uint8_t *field = reader.here
     cdef Fault fault = read_varint(reader, count)
     if fault != SOUND:

@@ -32,7 +32,7 @@ cdef class ValueAndTimestamp:
 
     def __init__(self, value, timestamp):
         if self.made:
-            raise TypeError("a ValueAndTimestamp cannot be changed; make a new one")
+            raise TypeError("a ValueAndTimestamp cannot be changed; create a new ValueAndTimestamp")
         self.value = value
         self.timestamp = as_i64(timestamp, "timestamp")
         self.made = True
@@ -98,7 +98,7 @@ cdef class ValueTimestampHeaders:
 
     def __init__(self, value, timestamp, headers=None):
         if self.headers is not None:
-            raise TypeError("a ValueTimestampHeaders cannot be changed; make a new one")
+            raise TypeError("a ValueTimestampHeaders cannot be changed; create a new ValueTimestampHeaders")
         self.value = value
         self.timestamp = as_i64(timestamp, "timestamp")
         self.headers = as_headers(headers)
@@ -162,7 +162,7 @@ cdef class AggregationWithHeaders:
 
     def __init__(self, aggregation, headers=None):
         if self.headers is not None:
-            raise TypeError("an AggregationWithHeaders cannot be changed; make a new one")
+            raise TypeError("an AggregationWithHeaders cannot be changed; create a new AggregationWithHeaders")
         self.aggregation = aggregation
         self.headers = as_headers(headers)
 

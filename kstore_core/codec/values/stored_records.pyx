@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
-"""Functions that decode stored values to records, whose values are bytes. For Cython callers."""
+"""Functions for Cython callers that decode stored values to records with values of bytes."""
 
 from libc.stdint cimport uint8_t
 

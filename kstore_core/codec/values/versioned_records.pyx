@@ -12,7 +12,7 @@ from types import GenericAlias
 
 
 cdef object checked_valid_to(object valid_to):
-    """Check that `valid_to` is None or an integer that fits 64 bits, and return it as an object."""
+    """Return `valid_to` after a check that it is None or an integer that fits 64 bits."""
     return None if valid_to is None else as_i64(valid_to, "valid_to")
 
 

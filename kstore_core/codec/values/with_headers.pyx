@@ -22,7 +22,7 @@ from kstore_core.codec.primitives.wire cimport (
 # ---------------------------------------------------------------- shared steps
 
 cdef bytes joined(object value, object headers, bint timed, int64_t timestamp):
-    """Return ``varint(H) headers[H] value``, with the timestamp before the value if `timed`."""
+    """Return ``varint(H) headers[H] value``. If `timed`, the timestamp precedes the value."""
     cdef Scratch scratch
     cdef View view
     cdef const uint8_t *header_data = NULL
@@ -49,7 +49,7 @@ cdef bytes joined(object value, object headers, bint timed, int64_t timestamp):
 
 
 cdef int read_parts(Reader *reader, const View *view, bint timed, Py_ssize_t *headers) except -1:
-    """Move `reader` to the encoded headers, and set `headers` to their size. Check the size."""
+    """Move `reader` to the encoded headers. Check their size, and set `headers` to it."""
     cdef Fault fault
     open_reader(reader, view.data, view.size)
     fault = read_size(reader, 0, headers)
@@ -70,35 +70,41 @@ cdef Headers shared_headers(object buf, const Reader *reader, Py_ssize_t size):
     return lazy_headers(copy_bytes(reader.here, size), 0, size)
 
 
+cdef tuple separated(object buf, bint timed):
+    """Return the value and the headers, and the timestamp between them if `timed`."""
+    cdef View view
+    cdef Reader reader
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t *rest
+    open_view(buf, &view)
+    try:
+        read_parts(&reader, &view, timed, &size)
+        rest = reader.here + size
+        headers = shared_headers(buf, &reader, size)
+        if timed:
+            return copy_bytes(rest + 8, reader.end - rest - 8), load_i64(rest), headers
+        return copy_bytes(rest, reader.end - rest), headers
+    finally:
+        close_view(&view)
+
+
 # ---------------------------------------------------------------- value, timestamp, headers
 
 def encode_value_timestamp_headers(value, timestamp, headers=None):
     """Encode a value with its timestamp and headers: ``varint(H) headers[H] ts:i64 value``.
 
-    Timestamped stores with headers contain such values (KIP-1271).
+    Timestamped stores with headers contain such values (KIP-1271). `value`, `timestamp`, the result
+    and the errors are those of `encode_value_and_timestamp`.
 
     Parameters
     ----------
-    value : bytes-like or None
-        The value.
-    timestamp : int
-        The time in milliseconds since the epoch, or -1 if the time is unknown.
     headers : Headers, iterable of (str, bytes-like or None), or None
         The headers.
 
-    Returns
-    -------
-    bytes or None
-        The stored value. None if `value` is None.
-
     Raises
     ------
-    TypeError
-        If `value` is neither bytes-like nor None, or if `encode_headers` raises it for `headers`.
-    FormatError
+    TypeError, FormatError
         If `encode_headers` raises it for `headers`.
-    OverflowError
-        If `timestamp` does not fit 64 bits.
     """
     if value is None:
         return None
@@ -108,8 +114,8 @@ def encode_value_timestamp_headers(value, timestamp, headers=None):
 def decode_value_timestamp_headers(buf):
     """Decode ``varint(H) headers[H] ts:i64 value``.
 
-    The size of the headers is checked now. The headers are decoded and checked when they are first
-    accessed.
+    This function checks the size of the headers. The first access to the headers decodes and checks
+    them.
 
     Parameters
     ----------
@@ -126,23 +132,7 @@ def decode_value_timestamp_headers(buf):
     FormatError
         If the size H is malformed, negative or too large, or fewer than 8 bytes follow the headers.
     """
-    cdef View view
-    cdef Reader reader
-    cdef Py_ssize_t size = 0
-    cdef const uint8_t *rest
-    if buf is None:
-        return None
-    open_view(buf, &view)
-    try:
-        read_parts(&reader, &view, True, &size)
-        rest = reader.here + size
-        return (
-            copy_bytes(rest + 8, reader.end - rest - 8),
-            load_i64(rest),
-            shared_headers(buf, &reader, size),
-        )
-    finally:
-        close_view(&view)
+    return None if buf is None else separated(buf, True)
 
 
 # ---------------------------------------------------------------- aggregation, headers
@@ -151,25 +141,7 @@ def encode_aggregation_with_headers(value, headers=None):
     """Encode an aggregation with its headers: ``varint(H) headers[H] value``.
 
     Session stores with headers contain such values (KIP-1271). So do versioned stores with headers.
-
-    Parameters
-    ----------
-    value : bytes-like or None
-        The aggregation.
-    headers : Headers, iterable of (str, bytes-like or None), or None
-        The headers.
-
-    Returns
-    -------
-    bytes or None
-        The stored value. None if `value` is None.
-
-    Raises
-    ------
-    TypeError
-        If `value` is neither bytes-like nor None, or if `encode_headers` raises it for `headers`.
-    FormatError
-        If `encode_headers` raises it for `headers`.
+    The parameters, the result and the errors are those of `encode_value_timestamp_headers`.
     """
     if value is None:
         return None
@@ -177,32 +149,9 @@ def encode_aggregation_with_headers(value, headers=None):
 
 
 def decode_aggregation_with_headers(buf):
-    """Decode ``varint(H) headers[H] value``.
+    """Decode ``varint(H) headers[H] value`` to the aggregation and the headers.
 
-    Parameters
-    ----------
-    buf : bytes-like or None
-
-    Returns
-    -------
-    tuple of (bytes, Headers) or None
-        The aggregation, and the headers, which are read-only. None if `buf` is None.
-
-    Raises
-    ------
-    FormatError
-        If the size H is malformed, negative or greater than the number of bytes that follow.
+    The parameter and the errors are those of `decode_value_timestamp_headers`. The headers are
+    decoded at their first access, too.
     """
-    cdef View view
-    cdef Reader reader
-    cdef Py_ssize_t size = 0
-    cdef const uint8_t *rest
-    if buf is None:
-        return None
-    open_view(buf, &view)
-    try:
-        read_parts(&reader, &view, False, &size)
-        rest = reader.here + size
-        return copy_bytes(rest, reader.end - rest), shared_headers(buf, &reader, size)
-    finally:
-        close_view(&view)
+    return None if buf is None else separated(buf, False)

@@ -99,7 +99,7 @@ cdef Trouble measure(Job *job) noexcept nogil:
 
 
 cdef void sort_rows(Job *job) noexcept nogil:
-    """Sort the rows by segment with a radix sort. Rows of one segment keep their order by key."""
+    """Sort the rows by segment with a radix sort. Rows of one segment stay sorted by key."""
     cdef int64_t[257] starts
     cdef int64_t count = job.plan.row_count
     cdef int64_t *swap
@@ -180,7 +180,7 @@ cdef object described(const Job *job, Trouble trouble):
     if trouble == NEGATIVE_SEGMENT:
         return ValueError(
             f"row {job.row}: a version of this key ends so long before 1970 that its segment would "
-            "have a negative number; only the segment of latest rows may have one"
+            "have a negative number; only the segment of the latest versions may have a negative number"
         )
     return ValueError(f"row {job.row}: the value is longer than 2**31 - 1 bytes")
 
@@ -189,11 +189,13 @@ def build_version_rows(keys, timestamps, values, *, segment_interval_ms, first_l
     """Return all rows that a versioned store contains after a sequence of puts.
 
     The rows are equal, byte for byte, to the rows of a store after the same puts in order of time.
-    The last version of a key is in its latest row, unless that version is a delete. Every earlier
-    version is in the segment to which the end of its validity belongs. A delete between two
-    versions of a segment row is a tombstone in that row. If a key is deleted while it has no valid
-    version, and the segment has no row for the key, the delete becomes a degenerate row, which
-    contains only a tombstone. Versions in expired segments are left out.
+
+    - The last version of a key is in its latest row, unless that version is a delete.
+    - Every earlier version is in the segment that contains the end of its validity.
+    - A delete between two versions of a segment row is a tombstone in that row.
+    - A delete of a key without a valid version becomes a degenerate row, if the segment has no row
+      for the key. A degenerate row contains only a tombstone.
+    - Versions in expired segments are left out.
 
     Parameters
     ----------
@@ -222,12 +224,12 @@ def build_version_rows(keys, timestamps, values, *, segment_interval_ms, first_l
     TypeError
         If a column is not an Arrow array of one of the types above.
     ValueError
-        If the columns differ in length or are not sorted, if a key or a timestamp is null, if a
-        value exceeds 2**31 - 1 bytes, or if a version that has not expired belongs to a segment
+        If the columns differ in length or are not sorted, if a key or a timestamp is null, or if a
+        value exceeds 2**31 - 1 bytes. Also if a version that has not expired belongs to a segment
         with a negative number. The message names the row.
     OverflowError
-        If the keys or the values of the rows exceed 2**31 - 1 bytes in total, and the type of
-        `keys` or `values` is not large.
+        If the keys of the rows exceed 2**31 - 1 bytes in total and `keys` does not have a large
+        type. The same applies to the values of the rows and `values`.
     """
     cdef Job job
     cdef TextsOut row_keys
@@ -283,5 +285,5 @@ def build_version_rows(keys, timestamps, values, *, segment_interval_ms, first_l
 cdef void *room(int64_t count, size_t width) except NULL:
     cdef void *memory = malloc((<size_t>count + 1) * width)
     if memory is NULL:
-        raise MemoryError(f"no memory for {count} rows of a versioned store")
+        raise MemoryError(f"cannot allocate memory for {count} rows of a versioned store")
     return memory

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""A plan of the rows of a versioned store, made from puts that are sorted by key and time.
+"""Functions that plan the rows of a versioned store from puts that are sorted by key and time.
 
 The planned rows are equal to the rows of a store after these puts (docs/formats.md, Versioned
 rows). The functions use no Python objects.
@@ -86,7 +86,7 @@ cdef inline Planned *row_in(Plan *plan, int64_t segment) noexcept nogil:
 cdef inline void append(
     Plan *plan, int64_t segment, int64_t valid_from, int64_t valid_to, int64_t source
 ) noexcept nogil:
-    """Add a version, valid until `valid_to`, as the newest version to the row of a segment."""
+    """Add the newest version to the row of a segment. It is valid until `valid_to`."""
     cdef Planned *row = row_in(plan, segment)
     cdef int64_t end
     if row is NULL:

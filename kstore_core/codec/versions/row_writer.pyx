@@ -48,7 +48,7 @@ cdef bytes spliced(
     const Row *row, Py_ssize_t begin, Py_ssize_t end,
     const Version *added, int count, int64_t next_timestamp, int64_t min_timestamp,
 ):
-    """Return a row in which `added`, newest first, replaces the versions `begin` to `end - 1`.
+    """Return a row with the versions `begin` to `end - 1` replaced by `added`, newest first.
 
     If `row` is NULL, the result contains only `added`.
     """

@@ -31,7 +31,7 @@ def new_row(value, valid_from, valid_to):
         The value of the version, or None for a tombstone.
     valid_from, valid_to : int
         The start (inclusive) and the end (exclusive) of the version's validity. They may be equal
-        only for a tombstone; then the result is the `degenerate_row`.
+        only for a tombstone; the result is then a degenerate row.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def new_row(value, valid_from, valid_to):
     cdef int64_t begin = as_i64(valid_from, "valid_from")
     cdef int64_t end = as_i64(valid_to, "valid_to")
     if begin > end or (begin == end and value is not None):
-        raise ValueError(f"new_row: valid_to, {end}, must be greater than valid_from, {begin}")
+        raise ValueError(f"new_row: valid_to is {end}, but must be greater than valid_from, which is {begin}")
     open_version(value, begin, &view, &version)
     try:
         return spliced(NULL, 0, 0, &version, 1, end, begin)
@@ -54,7 +54,7 @@ def new_row(value, valid_from, valid_to):
 def degenerate_row(timestamp):
     """Return a row that contains only a tombstone, which is valid for no time.
 
-    It represents the delete of a key that has no valid version. The row has 28 bytes.
+    It represents a delete of a key that had no valid version. The row has 28 bytes.
     """
     return new_row(None, timestamp, timestamp)
 
@@ -62,7 +62,7 @@ def degenerate_row(timestamp):
 # ---------------------------------------------------------------- looking at a row
 
 cdef Row checked_head(object row) except *:
-    """Check a row and return its fields. The field `data` must not be used: its view is closed."""
+    """Check a row and return its fields. Do not use the field `data`: its view is closed."""
     cdef View view
     cdef Row layout
     open_checked(row, &view, &layout)
@@ -190,7 +190,7 @@ def find_all(row, from_ts, to_ts):
 # ---------------------------------------------------------------- changing a row
 
 def insert_as_latest(row, valid_from, valid_to, value):
-    """Return a row with one more version, which is the newest.
+    """Return a row with an added newest version.
 
     Versions that begin at or after `valid_from` are removed, because they come from an interrupted
     write. If the newest version ends before `valid_from`, a tombstone fills the gap.
@@ -221,7 +221,7 @@ def insert_as_latest(row, valid_from, valid_to, value):
     cdef int count = 1
     if begin >= end:
         raise ValueError(
-            f"insert_as_latest: valid_to, {end}, must be greater than valid_from, {begin}"
+            f"insert_as_latest: valid_to is {end}, but must be greater than valid_from, which is {begin}"
         )
     open_checked(row, &view, &layout)
     try:
@@ -278,15 +278,15 @@ def insert_as_earliest(row, timestamp, value):
 
 
 def insert(row, timestamp, value, index):
-    """Return a row with one more version at `index`, where 0 is the index of the newest version.
+    """Return a row with one more version at `index`. The newest version has the index 0.
 
     Raises
     ------
     IndexError
         If `index` is negative or greater than the number of versions.
     ValueError
-        If `timestamp` is not greater than the time of the next older version and less than the time
-        of the next newer version, or if the row is degenerate.
+        If `timestamp` is not between the times of the next older and the next newer version, both
+        exclusive. Also if the row is degenerate.
     FormatError
         If the row is malformed.
     """
@@ -294,15 +294,15 @@ def insert(row, timestamp, value, index):
 
 
 def update(row, timestamp, value, index):
-    """Return a row whose version at `index` has another time and value. 0 is the newest version.
+    """Return a row with another time and value at `index`. The newest version has the index 0.
 
     Raises
     ------
     IndexError
         If there is no version at `index`.
     ValueError
-        If `timestamp` is not greater than the time of the next older version and less than the time
-        of the next newer version, or if the row is degenerate.
+        If `timestamp` is not between the times of the next older and the next newer version, both
+        exclusive. Also if the row is degenerate.
     FormatError
         If the row is malformed.
     """
@@ -321,7 +321,7 @@ cdef bytes placed(object row, object timestamp, object value, object index, int 
     open_checked(row, &view, &layout)
     try:
         if not 0 <= begin <= layout.count - replaced:
-            raise IndexError(f"{what}: no index {begin} in a row of {layout.count} versions")
+            raise IndexError(f"{what}: there is no index {begin} in a row of {layout.count} versions")
         if (
             layout.degenerate
             or at >= valid_to_of(&layout, begin)

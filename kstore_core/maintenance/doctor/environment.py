@@ -1,6 +1,7 @@
-"""Checks of a state directory that open no store.
+"""The checks of a state directory that do not open its stores.
 
-They examine locks, leftover files, disk space, permissions, segment names and file descriptors.
+The checks examine locks, leftover files, disk space, permissions, segment names and file
+descriptors.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ def remove(*entries: Path) -> str:
 def files_of(engine: Engine, root: Path, store: str) -> Path | None:
     """Return the directory that contains the files of this store and of no other store.
 
-    Return None if ``root`` has no such directory. The shared directory of an engine does not count,
-    nor does the directory into which a quarantined store was moved.
+    Return None if ``root`` has no such directory. The result is never a directory in which an
+    engine stores several stores, and never a directory into which a quarantined store was moved.
     """
     alone, parent = root / engine.name / store, root / store
     if alone.is_dir():
@@ -89,8 +90,9 @@ def locks(root: Path) -> Iterator[Finding]:
     held = holders([*(root / name for name in names), *databases])
     for holder in held:
         file = holder.file.relative_to(root)
-        opened = "Kafka Streams has it" if file.name == ".lock" else "it is"
-        yield at("note", "lock", f"{file} is locked: {opened} open for writing in {holder}")
+        what = "the state directory" if file.name in names else "the database"
+        opened = f"Kafka Streams has {what}" if file.name == ".lock" else f"{what} is"
+        yield at("note", "lock", f"{file} is locked, because {opened} open for writing in {holder}")
     try:
         pid = json.loads((root / LOCK_FILE).read_bytes()).get("pid")
     except (OSError, ValueError, AttributeError):
@@ -111,14 +113,14 @@ def lock_file(root: Path, engine: Engine) -> Iterator[Finding]:
         fault = f"names the engine {recorded!r}"
     if fault is not None and not (root / LOCK_FILE).is_dir():  # `locks` reports a directory
         why = (
-            f"{LOCK_FILE} {fault}, but the stores belong to the engine {engine.name!r}. No action "
-            "is needed, because the next writer replaces the file"
+            f"{LOCK_FILE} {fault}, but must name {engine.name!r}, the engine of the stores. No "
+            "action is needed, because the next writer writes the file again"
         )
         yield at("note", "lock file", why)
 
 
 def leftovers(root: Path) -> Iterator[Finding]:
-    """Report the files that interrupted work has left. Files of a live writer are not reported."""
+    """Report files that interrupted work has left, but not the files of a running writer."""
     yield from _migrations(root)
     if not holders([root / LOCK_FILE]):
         yield from _of_writers(root)
@@ -152,7 +154,7 @@ def _of_writers(root: Path) -> Iterator[Finding]:
 
 
 def _scratch() -> Iterator[Finding]:
-    """Report the temporary directories that killed readers of any state directory left."""
+    """Report temporary directories that killed readers of any state directory have left."""
     temporary = Path(tempfile.gettempdir()).resolve()
     used = {folder for file in open_files() for folder in (file, *file.parents)}
     left = [
@@ -195,7 +197,7 @@ def disk(root: Path) -> Iterator[Finding]:
             mib = usage.free // (1 << 20)
             why = (
                 f"the disk of {directory} has only {mib} MiB free of "
-                f"{usage.total // (1 << 20)} MiB; the directory has {use}"
+                f"{usage.total // (1 << 20)} MiB; the directory contains {use}"
             )
             remedy = "free some space; on a full disk a commit raises StorageFullError"
             yield at("finding", "disk", why, remedy)
@@ -205,12 +207,14 @@ def permissions(root: Path) -> Iterator[Finding]:
     """Report the directories that the user of this process may not read or may not write."""
     if os.statvfs(root).f_flag & os.ST_RDONLY:
         why = f"{root} is mounted read-only"
-        yield at("finding", "permissions", why, "mount it read-write before a writer opens it")
+        yield at("finding", "permissions", why, "mount it read-write before you write to it")
         return
     for directory in (root, *(path for path in below(root) if path.is_dir())):
         if not os.access(directory, os.R_OK | os.W_OK | os.X_OK) and lexists(directory):
-            why = f"the user {os.geteuid()} may not both read and write {directory}"
-            remedy = f"change its owner with chown or its mode with chmod: {_quote(directory)}"
+            why = (
+                f"the user {os.geteuid()} may not read, may not write or may not enter {directory}"
+            )
+            remedy = f"change the owner (chown) or the mode (chmod) of {_quote(directory)}"
             yield at("finding", "permissions", why, remedy)
 
 
@@ -223,8 +227,9 @@ def limits(engine: Engine, root: Path, store: str) -> Iterator[Finding]:
         rest = name.removeprefix(store)
         if rest != name and _LEGACY.fullmatch(rest):
             today = name_of(store, 0)[:-1] + "<start>"
-            why = f"the segment {name!r} has a name in the form of older Kafka Streams versions"
-            yield at("note", "legacy", f"{why}; the next writer renames it to {today}", "", store)
+            why = f"the name of the segment {name!r} has the form of older Kafka Streams versions"
+            rename = f"the next writer renames the segment to {today}"
+            yield at("note", "legacy", f"{why}; {rename}", "", store)
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     wanted = _DESCRIPTORS_PER_DATABASE * min(len(segments), 64)
     if allowed != resource.RLIM_INFINITY and wanted > allowed // 2 and max_open() < len(segments):

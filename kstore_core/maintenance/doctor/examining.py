@@ -1,4 +1,4 @@
-"""The examination of a state directory and its environment; it changes nothing."""
+"""The examination of a state directory and its environment, which changes nothing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def examine(
     options: Mapping[str, Any] | None = None,
     changelog: str | os.PathLike[str] | None = None,
 ) -> Verified:
-    """Examine a state directory and its stores; change nothing.
+    """Examine a state directory and its stores without changing them.
 
     The examination reads no rows. :func:`kstore_core.maintenance.verify.verify` reads them.
 
@@ -56,7 +56,7 @@ def examine(
     ----------
     path : path-like
     engine, options
-        As in :func:`kstore_core.open_state`.
+        The arguments of :func:`kstore_core.open_state`.
     changelog : path-like, optional
         The directory of the stores' changelogs in files. If it is given, the ends of the logs are
         checked, too.
@@ -148,7 +148,7 @@ def _files(engine: Engine, root: Path, store: str, segment: str | None) -> Itera
 
 
 def _store_folders(engine: Engine, root: Path) -> set[str]:
-    """Return the names of all store directories that are not empty, even without a database."""
+    """Return the names of all store directories that contain files, even without a database."""
     folder = root / engine.name
     if not folder.is_dir():
         return set()

@@ -33,7 +33,7 @@ class Holder(NamedTuple):
 
     def __str__(self) -> str:
         if not self.pid:
-            return "a process that this machine or container does not show"
+            return "a process that is not visible on this machine or in this container"
         return f"process {self.pid}" + (f" ({self.command})" if self.command else "")
 
 

@@ -1,4 +1,4 @@
-"""Checks of the ends of changelogs in files, and of the bytes that writers have cut off them."""
+"""The checks of the ends of changelogs in files, and of bytes that writers have cut off logs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def in_logs(root: Path, logs: Path, stores: Mapping[str, Survey]) -> Iterator[Fi
     logs : Path
         The directory of the changelogs, or the directory of a single log.
     stores : mapping
-        The survey of each store.
+        The survey of each store by the store's name.
     """
     for store, survey in stores.items():
         log = log_of(logs, store, root)

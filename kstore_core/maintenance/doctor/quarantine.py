@@ -1,6 +1,6 @@
-"""The quarantine of a damaged store: its directory is renamed, so that the store can be restored.
+"""The quarantine of a damaged store, which renames the store's directory and deletes nothing.
 
-Files are never deleted.
+Afterwards the store can be restored.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def set_aside(
         The state directory.
     store : str
     engine, options
-        As in :func:`kstore_core.open_state`.
+        The arguments of :func:`kstore_core.open_state`.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def set_aside(
         if held:
             raise EngineLockedError(
                 f"{held[0].file} is locked by {held[0]}, so the store {store!r} cannot be set "
-                "aside; close the store in that process first",
+                "aside. First close the store in that process",
                 pid=held[0].pid or None,
             )
         target = _free(root, store)
@@ -115,7 +115,7 @@ def set_aside(
 def _make(target: Path, engine: str) -> None:
     """Make a state directory with a lock file, which names the engine.
 
-    Without the lock file kstore would take the directory for a new one.
+    Without a lock file kstore would take the directory for a new state directory.
     """
     making = target.with_name(_MAKING)
     making.mkdir(exist_ok=True)

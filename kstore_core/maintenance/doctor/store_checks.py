@@ -1,4 +1,4 @@
-"""Checks of the metadata of stores.
+"""The checks of the metadata of stores.
 
 A subprocess reads the metadata, because damaged data may crash the process that reads it.
 """
@@ -79,7 +79,7 @@ def in_stores(root: Path, surveyed: Mapping[str, Survey]) -> Iterator[Finding]:
 def differing_offsets(
     root: Path, offsets: Mapping[str, Mapping[Partition, int]]
 ) -> Iterator[Finding]:
-    """Report stores that have lower offsets than other stores, and stores without offsets."""
+    """Report stores with lower offsets than other stores, and stores without offsets."""
     known = {partition for found in offsets.values() for partition in found}
     for topic, partition in sorted(known):
         reached = {
@@ -97,7 +97,10 @@ def differing_offsets(
             yield at("note", "offsets", why, "", behind[0])
     silent = sorted(store for store, found in offsets.items() if not found)
     if known and silent:
-        why = f"{', '.join(silent)} has no offsets, so a replay begins at the start of the input"
+        why = (
+            f"there are no offsets in: {', '.join(silent)}. So a replay begins at the start of the "
+            "input"
+        )
         yield at(
             "finding",
             "offsets",

@@ -1,4 +1,4 @@
-"""A check for files that a newer RocksDB than the installed version has written."""
+"""A check for files that were written by a RocksDB that is newer than the installed one."""
 
 from __future__ import annotations
 

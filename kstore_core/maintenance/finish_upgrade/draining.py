@@ -49,7 +49,7 @@ def drain(
         The number of bytes that a segment's id occupies at the start of each stored key; 0 if
         stored keys have no segment id.
     batch_rows : int
-        The most rows per batch. Batches of large rows have fewer.
+        The maximum number of rows per batch. A batch of large rows has fewer rows.
 
     Returns
     -------
@@ -60,10 +60,8 @@ def drain(
 
     Raises
     ------
-    FormatDowngradeError
-        A namespace belongs to a newer format than ``target``.
-    InconsistentStateError
-        A namespace belongs to no format of this shape.
+    FormatDowngradeError, InconsistentStateError
+        See :func:`check_namespaces`.
     FormatError
         A row cannot be converted. Its batch and all later batches are unchanged.
     """
@@ -86,8 +84,8 @@ def _next_step(database: Database, target: ValueFormat) -> tuple[ValueFormat, Va
     """Return the oldest format that still has rows, and the format to which they are converted.
 
     The rows are converted to ``target``. If an earlier upgrade to another format is unfinished, the
-    rows are first converted to that format, because rows that already have it are newer. Return
-    None if no row has an older format.
+    rows are first converted to the format of that upgrade, because rows in that format are newer.
+    Return None if no row has an older format.
     """
     found = set(database.namespaces())
     present = [f for f in map(by_name, target.upgrades) if f.namespace in found]
@@ -137,10 +135,10 @@ def _move(
 
 
 def _take(namespace: Namespace, lo: bytes | None, count: int) -> Chunk | None:
-    """Return up to ``count`` rows from the key ``lo`` on; None if there are no more rows.
+    """Return up to ``count`` rows from the key ``lo`` on, or None if there are no more rows.
 
-    If the rows are large, the chunk has fewer. Each call starts a new scan, because the engine
-    cannot reuse the space of deleted rows while a scan from before their deletion is open.
+    The result has fewer rows if the rows are large. Each call starts a new scan, because an open
+    scan would prevent the engine from reusing the space of rows that were deleted later.
     """
     keys: list[bytes] = []
     values: list[bytes] = []

@@ -98,16 +98,17 @@ def upgrade(
         The new format, by its name or by ``"plain"``, ``"timestamped"`` or ``"headers"``. Default:
         the newest format to which the store can be upgraded.
     shape : {"key_value", "versioned", "window", "session"}, optional
-        The shape of the store; needed if the directory does not determine it.
+        The shape of the store. It is required if the directory does not determine the shape.
     time_ordered : bool, optional
-        True if the keys of the rows begin with the time. Default: as the directory determines it,
-        or False if the directory does not determine it.
+        True if the keys of the rows begin with the time. By default the directory determines this;
+        False if it does not.
     value_format : str or ValueFormat, optional
-        The current format, named as in ``to``; used only if the directory does not determine it.
+        The current format, which is named as in ``to``. It is used only if the directory does not
+        determine the format.
     engine, options, lock_timeout_s
-        As in :func:`kstore_core.open_state`.
+        The arguments of :func:`kstore_core.open_state`.
     batch_rows : int
-        The most rows per batch. Batches of large rows have fewer.
+        The maximum number of rows per batch. A batch of large rows has fewer rows.
     progress : callable, optional
         A function that is called with a `Progress` after each batch. If it raises an exception, the
         upgrade ends.
@@ -131,7 +132,7 @@ def upgrade(
     if type(batch_rows) is not int:
         raise TypeError(f"batch_rows must be an int, not {batch_rows!r}")
     if not (to is None or isinstance(to, (str, ValueFormat))):
-        raise TypeError(f"to must be a format or its name, not {to!r}")
+        raise TypeError(f"to must be a ValueFormat or the name of a format, not {to!r}")
     if time_ordered is not None and type(time_ordered) is not bool:
         raise TypeError(f"time_ordered must be a bool, not {time_ordered!r}")
     if shape is not None and shape not in get_args(Shape):
@@ -153,7 +154,7 @@ def upgrade(
         if not found:
             raise StateError(
                 f"the store {store!r} in {state.path} has no segments, so it has no rows to "
-                "upgrade; open it with the newer format"
+                "upgrade. Open the store with a spec of the newer format"
             )
         in_segments = store in engine.parents(state.path)
 
@@ -223,7 +224,7 @@ def _is_there(engine: Engine, root: Path, store: str, name: str) -> bool:
 
 
 def _with_opened(open_one: Callable[[], Database], work: Callable[[Database], None]) -> None:
-    """Open a database and call ``work`` with it; its stored status is "open" meanwhile."""
+    """Open a database and call ``work`` with it. During the call the stored status is "open"."""
     with uninterrupted():
         database = open_one()
         try:
@@ -304,16 +305,16 @@ def kind_of(
         ]
         wanted = "time_ordered_" * bool(time_ordered) + (shape or _shape_of(able[0]))
         raise SpecError(
-            f"{where} has the shape {' or '.join(known_families or able)}, not {wanted}"
+            f"{where} has the shape {' or '.join(known_families or able)}, but {wanted} was passed"
         )
     if time_ordered is None and len(asked) > 1:  # time-ordered stores are rare
         asked = [family for family in asked if not _is_ordered(family)] or asked
     if shape is None and len(asked) > 1:
         first, other = map(_shape_of, asked)
         raise SpecError(
-            f"{where} has no stored spec, and its namespaces fit both a plain {_worded(first)} "
-            f'store and a {_worded(other)} store. Pass shape="{first}" or shape="{other}", or '
-            "--shape on the command line"
+            f"{where} has no stored spec, and its namespaces fit both a {_worded(first)} store "
+            f"and a {_worded(other)} store. Choose one of these shapes with shape=, --shape on the "
+            "command line"
         )
     chosen = (asked or families)[0]
     kin = of_shape(chosen)
@@ -350,8 +351,11 @@ def _target(
         return to
     if to.name in before.upgrades:
         raise FormatDowngradeError(
-            f"the store at {database.path} has the format {before.name!r}, and {to.name!r} is "
-            "older; upgrade cannot downgrade a store. Rewrite the store with: kstore migrate PATH "
-            f"STORE --to {to.name}"
+            f"the store at {database.path} has the format {before.name!r}, which is newer than "
+            f"{to.name!r}, and upgrade cannot downgrade a store. Rewrite the store with: kstore "
+            f"migrate PATH STORE --to {to.name}"
         )
-    raise SpecError(f"there is no upgrade from the format {before.name!r} to {to.name!r}")
+    raise SpecError(
+        f"the store at {database.path} cannot be upgraded, because there is no upgrade from the "
+        f"format {before.name!r} to {to.name!r}"
+    )

@@ -1,4 +1,4 @@
-"""Access to the encoded rows and the stored metadata of a store of any shape."""
+"""The reads and writes of the encoded rows and the metadata of a store of any shape."""
 
 from __future__ import annotations
 

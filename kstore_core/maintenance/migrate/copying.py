@@ -19,7 +19,7 @@ __all__ = ["Place", "copy", "losses", "verify"]
 
 
 class Place(NamedTuple):
-    """The location of a store: its engine, its state directory, and its spec."""
+    """The location of a store, which is an engine and a state directory, and the store's spec."""
 
     engine: Engine
     root: Path
@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
 
 def losses(source: Place, target: StoreSpec, callback: ProgressCallback) -> Lost:
-    """Count the headers and timestamps that a copy would lose. Nothing is written."""
+    """Count the headers and timestamps that a copy would lose, without writing anything."""
     with opened(*source) as old:
         converter = Converter(source.spec.format, target.format, source.spec.family)
         for _ in _converted(
@@ -40,7 +40,7 @@ def losses(source: Place, target: StoreSpec, callback: ProgressCallback) -> Lost
 def copy(source: Place, target: Place, callback: ProgressCallback) -> tuple[int, Lost]:
     """Copy the rows and the metadata of a store.
 
-    Return the number of rows and the dropped headers and timestamps.
+    Return the numbers of copied rows, of dropped headers and of dropped timestamps.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def copy(source: Place, target: Place, callback: ProgressCallback) -> tuple[int,
 
 
 def verify(source: Place, target: Place, callback: ProgressCallback) -> int:
-    """Reopen the store and its copy, and compare them row by row; return the number of rows.
+    """Reopen the store and its copy, and compare their rows. Return the number of rows.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def _check_record(old: StoreRecord, new: StoreRecord, spec: StoreSpec) -> None:
 
 
 def _check_rows(ours: Iterator[Chunk], theirs: Iterator[Chunk], store: str) -> int:
-    """Compare the rows of two scans, whose chunk sizes may differ; return the number of rows."""
+    """Compare the rows of two scans, whose chunk sizes may differ. Return the number of rows."""
     count = 0
     keys: list[bytes] = []
     values: list[bytes] = []
@@ -138,7 +138,7 @@ def _check_rows(ours: Iterator[Chunk], theirs: Iterator[Chunk], store: str) -> i
             at += size
             count += size
     if at < len(keys) or next(theirs, None) is not None:
-        raise _differ(store, "by additional rows at its end")
+        raise _differ(store, "by additional rows after the last key")
     return count
 
 
@@ -146,5 +146,5 @@ def _differ(store: str, where: str) -> CorruptionError:
     return CorruptionError(
         f"the copy of the store {store!r} differs from the store {where}. Either another process, "
         "such as Kafka Streams, writes to the store, or the disk fails. The migration has not "
-        "changed the store; stop other processes that write to it, and migrate again"
+        "changed the store. Stop other processes that write to the store, and migrate again"
     )

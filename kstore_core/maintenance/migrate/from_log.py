@@ -29,7 +29,7 @@ __all__ = ["check_log", "compare", "restore_versions"]
 def check_log(source: Place, log: Changelog) -> None:
     """Check that the store contains all records of its changelog.
 
-    A store without an offset for the log passes the check.
+    The check succeeds if the store has no offset of the log.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def restore_versions(
 def compare(source: Place, target: Place, callback: ProgressCallback) -> int:
     """Count the keys whose newest version differs from their value in the old store.
 
-    Keys differ if records of the log have descending times or were too late for the history.
+    A value differs if records of the log have descending times or were too late for the history.
     """
     plain = Converter(source.spec.format, PLAIN, source.spec.family)
     bare = Converter(target.spec.format, VERSIONED, target.spec.family)

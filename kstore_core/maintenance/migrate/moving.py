@@ -62,8 +62,8 @@ def migrate(
         The new format, by its name or by ``"plain"``, ``"timestamped"`` or ``"headers"``. With
         ``from_log``, it must be the spec of a versioned store. Default: the current format.
     engine : str or Engine, optional
-        The new engine of all stores of the directory: another engine, or the current engine with
-        other options. Default: the current engine.
+        The new engine of all stores of the directory. It may be another engine, or the current
+        engine with other options. By default the engine does not change.
     every_store : bool
         True to also move the other stores of the directory. It must be True if ``engine`` changes
         and the directory has other stores.
@@ -79,7 +79,7 @@ def migrate(
     options : mapping, optional
         The options of the current engine.
     lock_timeout_s
-        As in :func:`kstore_core.open_state`.
+        The argument of :func:`kstore_core.open_state`.
     on_progress : callable, optional
         A function that is called with each `MigrateProgress`. If it raises an exception, the
         migration ends.
@@ -172,7 +172,8 @@ def drop_old(
         if plan is not None and plan.step == "swap":
             raise StateError(
                 f"a migration of {', '.join(plan.stores)} in {root} is unfinished. Before you "
-                "delete old files, finish it with: " + command("migrate", root, plan.stores[0])
+                "delete old files, finish the migration with: "
+                + command("migrate", root, plan.stores[0])
             )
         found = discard(root, store)
         if not found:
@@ -194,7 +195,7 @@ def _with_lock(
     timeout_s: float,
     work: Callable[[Path, Engine, DirectoryLock, Plan | None], Result],
 ) -> Result:
-    """Lock the state directory and call ``work``; return its result.
+    """Lock the state directory, call ``work``, and return the result of ``work``.
 
     The arguments of ``work`` are the directory, its engine, the lock, and the plan of an unfinished
     migration or None.

@@ -14,7 +14,7 @@ __all__ = ["MigrateProgress", "Migrated", "ProgressCallback"]
 
 
 class MigrateProgress(NamedTuple):
-    """The progress of a migration, reported before each step and during long steps.
+    """The progress of a migration, which is reported before each step and during long steps.
 
     Attributes
     ----------

@@ -105,7 +105,7 @@ def set_aside(root: Path, store: str) -> Path | None:
 
 
 def discard(root: Path, store: str) -> bool:
-    """Delete the old store that an earlier migration left; return True if it existed."""
+    """Delete the old store that an earlier migration left. Return True if it existed."""
     at = places(root)
     shutil.rmtree(at.dropped, ignore_errors=True)
     aside = at.old / store

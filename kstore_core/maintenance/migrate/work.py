@@ -1,4 +1,4 @@
-"""The steps of one migration: it writes the plan, copies the stores, and swaps them."""
+"""The steps of one migration, which writes the plan, copies the stores, and replaces them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kstore_core.engine import Engine
 from kstore_core.errors import FormatDowngradeError, SpecError, StateError, UnsupportedError
 from kstore_core.formats import ValueFormat, named
 from kstore_core.hints import command
-from kstore_core.maintenance.finish_upgrade.finishing import databases, kind_of
-from kstore_core.maintenance.migrate.contents import opened
+from kstore_core.maintenance.finish_upgrade.finishing import databases
 from kstore_core.maintenance.migrate.copying import Place, copy, losses, verify
 from kstore_core.maintenance.migrate.from_log import check_log, compare, restore_versions
 from kstore_core.maintenance.migrate.results import Migrated, MigrateProgress, ProgressCallback
+from kstore_core.maintenance.migrate.specs import spec_on_disk
 from kstore_core.maintenance.migrate.swapping import clean, discard, moves, set_aside, swap
 from kstore_core.spec import StoreSpec
 from kstore_core.state import open_state
@@ -35,7 +35,7 @@ def check_on_disk(engine: Engine) -> None:
     if not engine.capabilities.persistent:
         raise UnsupportedError(
             f"the engine {engine.name!r} stores nothing on disk, so a migration cannot read or "
-            "write its stores. Open a state directory of another engine, and put the rows there"
+            "write its stores. Put the rows into a state directory of another engine"
         )
 
 
@@ -71,7 +71,9 @@ class Work:
         """Migrate a store, and the other stores of the directory if the engine changes."""
         target = self._engine(engine)
         names = self._names(store, target, every_store)
-        specs = list(map(self._spec_of, names))
+        specs = [
+            spec_on_disk(self._source, self._root, name, self._specs.get(name)) for name in names
+        ]
         wanted = [self._target(specs[0], to, log), *specs[1:]]
         if target is self._source and wanted[0] is specs[0]:
             old = set_aside(self._root, store)
@@ -113,7 +115,8 @@ class Work:
         Raises
         ------
         StateError
-            The store does not exist, or the engine changes and other stores would keep the old one.
+            The store does not exist. Or the engine changes, and other stores would keep the old
+            engine.
         """
         with open_state(self._root, engine=self._source, read_only=True) as state:
             there = state.stores()
@@ -133,40 +136,8 @@ class Work:
             )
         return [store, *others]
 
-    def _spec_of(self, store: str) -> StoreSpec:
-        """Return the current spec of the store."""
-        with open_state(self._root, engine=self._source, read_only=True) as state:
-            stored = state.stored_spec(store)
-        given = self._specs.get(store)
-        if stored is not None:
-            if given is not None:
-                stored.check(given, f"the store {store!r} in {self._root}")
-            in_segments = store in self._source.parents(self._root)
-            newest = databases(self._source, self._root, store, stored)[0]
-            with closing(newest(read_only=True)) as database:
-                _, value_format = kind_of(database, stored, None, None, in_segments)
-            return replace(stored.of_bytes(), format=value_format)
-        if given is None:
-            raise SpecError(
-                f"the store {store!r} in {self._root} has no stored spec, like every store of "
-                "Kafka Streams. Describe the store with spec=, --shape and further options on the "
-                "command line"
-            )
-        if given.shape == "window" and not given.retain_duplicates:
-            with opened(self._source, self._root, given) as contents:
-                if contents.has_numbers():
-                    raise SpecError(
-                        f"the rows of the store {store!r} in {self._root} have sequence numbers, "
-                        "so the store retains duplicates. Pass retain_duplicates=True, "
-                        "--retain-duplicates on the command line"
-                    )
-        if given.time_ordered and not given.indexed:
-            with opened(self._source, self._root, given) as contents:
-                return replace(given, indexed=contents.has_index())
-        return given
-
     def _target(self, old: StoreSpec, to: To, log: Changelog | None) -> StoreSpec:
-        """Return the spec of the new store; it is the object ``old`` if nothing changes."""
+        """Return the spec of the new store, which is the object ``old`` if nothing changes."""
         if log is not None:
             if not isinstance(to, StoreSpec) or to.shape != "versioned" or to.name != old.name:
                 raise SpecError(

@@ -98,7 +98,7 @@ def _elsewhere(store: str, log: Path, contains: int | None, end: int) -> tuple[S
 
 
 def _of_bytes(stored: StoredSpec) -> StoreSpec:
-    """Return the spec of the store, but with bytes as the serdes of keys and values."""
+    """Return the spec of the store with the serde of bytes for its keys and values."""
     of_bytes = replace(stored, key=BYTES.name, value=BYTES.name)
     return of_bytes.spec()
 
@@ -113,11 +113,11 @@ def _differences(store: Any, restored: Any, log: Path) -> Iterator[Difference | 
         if stored == logged:
             continue
         if logged is None:
-            why = f"the store has a record that a restore of {log} lacks"
+            why = f"the store has a record that a restore of {log} does not write"
         elif stored is None:
-            why = f"a restore of {log} has a record that the store lacks"
+            why = f"a restore of {log} writes a record that the store does not have"
         else:
-            why = f"the store's record differs from that of a restore of {log}"
+            why = f"the record in the store differs from the record that a restore of {log} writes"
         yield "corrupt", Fault("compare", why), key[-1] if isinstance(key, tuple) else key
     yield Counts(compared=count % _CHUNK)
 
@@ -146,7 +146,7 @@ def _paired(
 def _contents(store: Any) -> Iterator[tuple[Any, Any]]:
     """Yield all records of a store as pairs of a key and a value, in ascending order of keys.
 
-    A record and its counterpart in a restored store have the same key.
+    Equal records of a store and of a restored store have equal keys.
     """
     spec = store.spec
     if spec.shape == "key_value":

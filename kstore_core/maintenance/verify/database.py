@@ -123,7 +123,7 @@ class DatabaseCheck:
         return joined(records)
 
     def _check_rows(self, namespace: Namespace, names: Sequence[str]) -> bool:
-        """Check each row of a namespace; return True if the namespace has rows."""
+        """Check each row of a namespace. Return True if the namespace has rows."""
         name = namespace.name
         value_format = self.kind.format_of(name, names)
         check = RowCheck(self.kind, value_format, self.id_bytes, self.segment)
@@ -148,15 +148,19 @@ class DatabaseCheck:
         return is_used
 
     def _chunks(self, namespace: Namespace) -> Iterator[Chunk]:
-        """Yield the chunks of a scan; stop at keys that do not ascend.
+        """Yield the chunks of a scan, and stop at keys that do not ascend.
 
-        Beyond such keys the scan of a damaged database might never end.
+        After such keys the scan of a damaged database may never end.
         """
         last: bytes | None = None
         for keys, values in namespace.scan():
             if (last is not None and keys[0] <= last) or any(map(ge, keys, keys[1:])):
                 self.on_fault(
-                    Fault("order", "the keys do not ascend; the rest of the namespace is not read"),
+                    Fault(
+                        "order",
+                        "the keys are not in ascending order, so the rest of the namespace was not "
+                        "read",
+                    ),
                     namespace.name,
                     keys[0],
                 )
@@ -180,7 +184,7 @@ class DatabaseCheck:
     def _check_together(self, rows: Sequence[Namespace]) -> None:
         """Run the checks that compare rows with other rows.
 
-        They find rows in two formats, missing index rows, and versions that overlap.
+        These checks find rows in two formats, missing index rows, and versions that overlap.
         """
         for number, namespace in enumerate(rows):
             for other in rows[number + 1 :]:
@@ -212,7 +216,7 @@ class DatabaseCheck:
         for keys, _ in namespace.scan():
             for key, value in zip(keys, other.get_many(keys), strict=True):
                 if value is not None:
-                    why = f"the namespace {other.name!r} has the row in another format, too"
+                    why = f"the namespace {other.name!r} also has this row, in another format"
                     self.on_fault(Fault("two formats", why, serious=False), namespace.name, key)
 
     def _check_index(

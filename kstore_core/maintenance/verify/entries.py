@@ -15,7 +15,7 @@ __all__ = ["checked_entry", "joined", "read_entries"]
 
 
 def checked_entry(key: bytes, value: bytes, store: str) -> tuple[StoreRecord, Fault | None]:
-    """Return the metadata in an entry, and the entry's fault; None if the entry is sound."""
+    """Return the metadata in an entry, and the fault of the entry or None."""
     try:
         record = read_record(cast("Namespace", _Entry(key, value)))
         if record.commit is not None:

@@ -121,8 +121,8 @@ class Verified:
     def exit_code(self) -> int:
         """The exit code of the worst finding.
 
-        The code is 4 for ``"corrupt"``, 3 for ``"locked"``, 1 for ``"finding"``, and 0 if all
-        findings are notes or there are none.
+        The code is 4 for ``"corrupt"``, 3 for ``"locked"``, and 1 for ``"finding"``. It is 0 if
+        there are no findings except notes.
         """
         found = {finding.severity for finding in self.findings}
         codes = {"corrupt": 4, "locked": 3, "finding": 1}
@@ -142,7 +142,7 @@ class Findings:
     send : callable
         A function that is called with each `Finding` that is passed on.
     at_most : int
-        The most findings of the same kind per namespace; no limit if 0.
+        The maximum number of findings of the same kind per namespace; no limit if 0.
     """
 
     def __init__(self, send: Any, at_most: int) -> None:
@@ -161,10 +161,10 @@ class Findings:
             self._send(finding)
 
     def end(self) -> None:
-        """Pass on the number of the findings that were only counted, as a finding of each kind."""
+        """For each kind, pass on one finding with the number of findings that were only counted."""
         for kind, finding in self._last.items():
             more = self._seen[kind] - self._at_most
-            why = f"{more} more findings of this kind, the last: {finding.why}"
+            why = f"{more} more findings of this kind; the last finding: {finding.why}"
             self._send(replace(finding, why=why))
         self._seen.clear()
         self._last.clear()

@@ -1,4 +1,4 @@
-"""The kind of a store: its spec, or the families of stores that have its namespaces."""
+"""The kind of a store: its spec if known, otherwise the shapes that its namespaces fit."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Kind:
     spec : StoredSpec or None
         The stored spec, or the spec that the caller passed.
     width_ms : int
-        The upper limit of a segment's width, in ms; 0 if unknown.
+        The upper limit of a segment's width in ms; 0 if it is unknown.
     described : bool
-        True if the caller passed the spec. The spec may then be wrong, and a row that contradicts
-        it may be sound.
+        True if the spec was passed to the verification, False if it is the stored spec. A passed
+        spec may be wrong, so a row that contradicts it may be sound.
     """
 
     families: tuple[str, ...]
@@ -110,7 +110,7 @@ def kind_of(
     starts : iterable of int
         The start times of these segments, in ms.
     described : bool
-        True if the caller passed the spec.
+        True if the spec was passed to the verification, False if it is the stored spec.
     """
     if spec is not None:
         return Kind((spec.family,), spec, spec.segment_interval_ms or 0, described)

@@ -1,4 +1,4 @@
-"""The check of a changelog in files: of its checksums, the order of offsets, and missing files."""
+"""The check of the checksums, the offsets and the files of a changelog in files."""
 
 from __future__ import annotations
 
@@ -117,7 +117,11 @@ def check_end(log: Path, contains: Mapping[Partition, int]) -> Iterator[tuple[Se
 
 
 def _read(segment: Segment) -> Iterator[tuple[Counts | None, Tail]]:
-    """Yield a pair for each batch of a segment: counts, which are mostly None, and the end."""
+    """Yield a pair of counts and the end for each batch of a segment.
+
+    The counts are None except once in many batches. They are those of the batches since the last
+    counts.
+    """
     counts = Counts()
     offset, end = segment.base_offset, 0
     for head, data in batches(segment):

@@ -25,7 +25,7 @@ class Job:
     spec : StoredSpec or None
         The spec that the caller passed, for a store without a stored spec.
     at_most : int
-        The most findings of the same kind per namespace; no limit if 0.
+        The maximum number of findings of the same kind per namespace; no limit if 0.
     logs : Path or None
         The directory of the changelogs; None if changelogs are not checked.
     """
@@ -51,7 +51,7 @@ class Unit:
     kind : Kind or None
         The kind of the store, which the survey has returned.
     end : int
-        The start of the next segment, in ms; 0 for the last segment.
+        The start of the next segment in ms; 0 if the segment is the last.
     offsets : dict
         The known offsets of the store.
     """
@@ -69,18 +69,10 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The result of a first look at a store: its kind and its metadata.
+    """The result of the first read of a store, which determines its kind and its metadata.
 
-    Attributes
-    ----------
-    kind : Kind
-        The kind of the store.
-    record : StoreRecord
-        The stored metadata.
-    older : dict of str to int
-        The approximate number of rows in each older format, by the format's name.
-    read : bool
-        True if at least one database could be read, or the store has no database yet.
+    ``older`` has the approximate number of rows in each older format, by the format's name.
+    ``read`` is True if at least one database could be read, or the store has no database yet.
     """
 
     kind: Kind

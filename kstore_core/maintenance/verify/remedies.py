@@ -27,7 +27,7 @@ def remedy(severity: Severity, fault: Fault, unit: Unit, job: Job) -> str:
             f"{command('doctor', root)}"
         )
     if fault.what == "failed":
-        return "verify the store again; if that fails again, report this text as a bug"
+        return "verify the store again; if the check fails again, report this text as a bug"
     if fault.what == "description":
         return (
             "describe the store with the options with which it was written, and verify it again; "

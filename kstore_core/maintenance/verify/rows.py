@@ -1,4 +1,4 @@
-"""The check of a single row: of its key, its segment and its value."""
+"""The check of a single row, with its key, its segment and its value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kstore_core.errors import FormatError
 from kstore_core.formats import ValueFormat
 from kstore_core.keys import RowKeys
 from kstore_core.maintenance.verify.kinds import Kind
-from kstore_core.serdes import BUILT_IN, BuiltInSerde
+from kstore_core.serdes import BuiltInSerde, found
 from kstore_core.tables.version_scans import LATEST_PREFIX
 
 __all__ = ["LEFT_OUT", "Fault", "RowCheck", "SegmentTime"]
@@ -26,7 +26,7 @@ _INDEX = b"\x01"
 
 
 class Fault(NamedTuple):
-    """A fault that a check has found. If the data can still be read, the fault is not serious."""
+    """A fault that a check has found. It is not serious if the data can still be read."""
 
     what: str
     why: str
@@ -36,30 +36,30 @@ class Fault(NamedTuple):
 LEFT_OUT = {
     "duplicates": Fault(
         "description",
-        "the row has a sequence number, but the store was described as one without duplicates. "
+        "the row has a sequence number, but the store was described as a store without duplicates. "
         "Pass retain_duplicates=True, --retain-duplicates on the command line",
         serious=False,
     ),
     "index": Fault(
         "description",
-        "the row is an index row, but the store was described as one without an index, by "
-        "indexed=False or --without-index",
+        "the row is an index row, but the store was described as a store without an "
+        "index. Leave out indexed=False, --without-index on the command line",
         serious=False,
     ),
     "no index": Fault(
         "description",
-        "the rows have no index, but the store was described as one with an index. Pass "
-        "indexed=False, --without-index on the command line",
+        "the rows have no index, but the store was described as a store with an index. "
+        "Pass indexed=False, --without-index on the command line",
         serious=False,
     ),
 }
-"""The faults of a sound store that the caller has described wrongly."""
+"""The faults that an undamaged store seems to have if the caller has passed a wrong spec."""
 
 
 class SegmentTime(NamedTuple):
     """The start (inclusive) and the latest end (exclusive) of a segment, in ms.
 
-    The end is 0 if unknown.
+    The end is 0 if it is unknown.
     """
 
     start: int
@@ -103,8 +103,8 @@ class RowCheck:
         self._is_versioned = kind.family == "versioned"
         self._value = _decoder(value_format)
         spec = kind.spec
-        self._key_serde = None if spec is None else BUILT_IN.get(spec.key)
-        self._value_serde = None if spec is None else BUILT_IN.get(spec.value)
+        self._key_serde = None if spec is None else found(spec.key)
+        self._value_serde = None if spec is None else found(spec.value)
         self._numbered = spec is None or spec.retain_duplicates or spec.shape != "window"
         self._denied = {"duplicates"} if kind.described and not self._numbered else set()
         if kind.described and spec is not None and spec.time_ordered and not spec.indexed:
@@ -231,12 +231,13 @@ class RowCheck:
 def _read_as(
     rows: RowKeys, key: bytes, segment: SegmentTime, *, numbered: bool
 ) -> tuple[str | None, bytes]:
-    """Split a stored key by one layout; return its fault or None, and the user's key."""
+    """Split a stored key by one layout. Return the fault of the key or None, and the user's key."""
     try:
         user_key, first, second = rows.split(key)
         time = rows.segment_time(key)
     except FormatError as error:
-        return f"the key does not have the layout of such a row: {error}", b""
+        shape = "session" if rows.schema.session else "window"
+        return f"the key does not have the layout of a key of a {shape} store: {error}", b""
     if time < 0:
         return f"the time in the key is {time}, before 1970", b""
     if time < segment.start or (segment.end > segment.start and time >= segment.end):

@@ -1,4 +1,4 @@
-"""The child process that reads the data. If damage ends a child, the parent starts a new child."""
+"""The child process that reads the data, and that the parent replaces if it crashes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _START_TIMEOUT_S = 300.0
 
 
 class DiedError(Exception):
-    """The child process ended before it finished its unit of work.
+    """The error that the child process ended before it finished its unit of work.
 
     The message contains its exit code or signal.
     """
@@ -45,7 +45,7 @@ class Child:
     ----------
     job : Job
     patience_s : float
-        The longest time without a message from the child, in seconds. After it the child is killed.
+        The maximum time in seconds without a message from the child. Then the child is killed.
     """
 
     def __init__(self, job: Job, patience_s: float) -> None:
@@ -90,7 +90,9 @@ class Child:
             while True:
                 patience = self._patience_s if self._is_ready else _START_TIMEOUT_S
                 if not self._ours.poll(patience):
-                    raise DiedError(f"no message arrived for {patience:g} s, so it was killed")
+                    raise DiedError(
+                        f"the process sent no message for {patience:g} s, so verify killed it"
+                    )
                 name, content = self._ours.recv()
                 if name == "ready":
                     self._is_ready = True

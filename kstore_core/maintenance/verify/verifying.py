@@ -63,7 +63,7 @@ def verify(
     patience_s: float = _PATIENCE_S,
     progress: Callable[[Progress], object] | None = None,
 ) -> Verified:
-    """Read and check all data in a state directory, in a child process; change nothing.
+    """Read and check all data in a state directory, in a child process that changes nothing.
 
     Parameters
     ----------
@@ -75,18 +75,18 @@ def verify(
         The spec of ``store``. It may be passed only if the store has no stored spec, which is the
         case for every store that Kafka Streams wrote.
     engine, options
-        As in :func:`kstore_core.open_state`.
+        The arguments of :func:`kstore_core.open_state`.
     changelog : path-like, optional
         The directory of the stores' changelogs in files. If it is given, the changelogs are read,
         too.
     compare : bool
-        True to restore each store from its changelog into a temporary directory, and to compare
-        the store with it. Needs ``changelog``.
+        True to restore each store from its changelog into a temporary directory, and to compare the
+        store with the restored store. This needs ``changelog``.
     at_most : int
-        The most findings of the same kind per namespace; further findings are only counted. No
-        limit if 0.
+        The maximum number of findings of the same kind per namespace; no limit if 0. Further
+        findings are only counted.
     patience_s : float
-        The longest time without a message from the child, in seconds. After it the child is killed.
+        The maximum time in seconds without a message from the child. Then the child is killed.
     progress : callable, optional
         A function that is called with a `Progress` at intervals.
 
@@ -108,11 +108,13 @@ def verify(
         The engine keeps its rows in the memory of one process.
     """
     if spec is not None and store is None:
-        raise SpecError("a spec was passed without the name of the store that it describes")
+        raise SpecError(
+            "a spec was passed without the name of its store. Pass the name of the store, too"
+        )
     if compare and changelog is None:
         raise SpecError(
             "a comparison needs the changelogs of the stores, but no directory of changelogs was "
-            "given. Pass it with changelog=, --changelog on the command line"
+            "given. Pass the directory with changelog=, --changelog on the command line"
         )
     logs = None if changelog is None else Path(changelog).resolve()
     if logs is not None and not logs.is_dir():
@@ -124,8 +126,8 @@ def verify(
         raise StateError(f"{root} has no store {store!r}; it has: {', '.join(there) or 'none'}")
     if made.capabilities.process_local:
         raise UnsupportedError(
-            f"the engine {made.name!r} keeps its rows in the memory of one process, so verify, "
-            "which reads them in a child process, cannot check them"
+            f"the engine {made.name!r} stores its rows in the memory of one process. verify reads "
+            "rows in a child process, so it cannot check a store of this engine"
         )
     described = None if spec is None else _stored(spec)
     work = _Work(Job(made, root, described, at_most, logs), patience_s, progress)
@@ -182,7 +184,7 @@ class _Work:
         if plan is not None:
             store = plan.stores[0]
             why = f"a migration of {', '.join(plan.stores)} is unfinished"
-            remedied = f"finish it with: {command('migrate', self.job.root, store)}"
+            remedied = f"finish the migration with: {command('migrate', self.job.root, store)}"
             found = Finding("finding", "migration", why, Place(store), remedied)
             self.verified.findings.append(found)
 
@@ -227,7 +229,7 @@ class _Work:
         return iter(sorted(found.items(), key=lambda named: named[1]))
 
     def _do(self, unit: Unit) -> Survey | None:
-        """Let the child do a unit of work; if the child crashes, add a finding."""
+        """Let the child do a unit of work. Add a finding if the child crashes."""
         self._at = Place(unit.store, unit.segment)
         self._show()
         if self._child is None:

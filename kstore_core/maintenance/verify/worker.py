@@ -37,7 +37,7 @@ from kstore_core.tables.segments.prefixes import ID_BYTES
 __all__ = ["Worker"]
 
 _LOOKED_AT = 8
-"""The most segments in which the stored spec is searched, from the newest on."""
+"""The maximum number of segments, newest first, in which the stored spec is searched."""
 
 
 class Worker:
@@ -62,7 +62,7 @@ class Worker:
         }
 
     def do(self, unit: Unit) -> Any:
-        """Do a unit of work; return a `Survey` for a survey, and None for other units."""
+        """Do a unit of work. Return a `Survey` if the unit is a survey, otherwise None."""
         findings = Findings(lambda finding: self._send("finding", finding), self._job.at_most)
         try:
             return self._do[unit.does](unit, findings)
@@ -136,7 +136,7 @@ class Worker:
     # ------------------------------------------------------------ files and rows
 
     def _files(self, unit: Unit, findings: Findings) -> None:
-        """Report the faults that the engine finds in the files of a store; open no database."""
+        """Report the faults that the engine finds in the files of a store without opening it."""
         try:
             for why in self._job.engine.file_faults(self._job.root, unit.store, unit.segment):
                 findings.add(self._finding(unit, "corrupt", Fault("file", why)))
@@ -164,7 +164,7 @@ class Worker:
         try:
             database = self._open(unit.store, unit.segment)
         except FileNotFoundError:
-            note("the segment has no database, because it was just dropped or never finished", None)
+            note("the segment has no database, because it was just deleted or never finished", None)
             return
         with closing(database):
             DatabaseCheck(

@@ -1,8 +1,8 @@
-"""A segment that is stored in a separate database, which is opened only when it is needed.
+"""A child: a segment with a separate database, which is opened only when it is needed.
 
-Such a segment is called a child of its store. While the database of a child is closed, a
-:class:`~kstore_core.tables.segments.sleeping.SleepingDatabase` takes its place and opens the
-database at the next use. The names "wake" and "sleep" mean to open and to close the database.
+While the database of a child is closed, a
+:class:`~kstore_core.tables.segments.sleeping.SleepingDatabase` takes its place. The next use opens
+the database again. In names, "wake" means to open the database, and "sleep" to close it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class ChildHome(Protocol):
     path : Path
         The directory of the segments.
     marks : bool
-        True if the first write to a database also writes the status "open", and its close writes
-        the status "closed cleanly".
+        True if databases have a status. The first write to a database then also writes the status
+        "open", and its close writes the status "closed cleanly".
     loses_tails : bool
         True if a crash may lose rows that were written since the last sync.
     lock : context manager
-        The lock that a thread holds while it opens, closes or writes to a database.
+        The lock that a thread must hold while it opens, closes or writes to a database.
     """
 
     path: Path
@@ -48,7 +48,7 @@ class ChildHome(Protocol):
     def lock(self) -> AbstractContextManager[Any]: ...
 
     def open_database(self, child: Child) -> Database:
-        """Open the database of a segment. If too many databases are open, close some of them."""
+        """Open the database of a segment. First close other databases if too many are open."""
 
     def open_table(self, database: Database) -> StoredTable:
         """Return the table of the rows in a database."""
@@ -69,7 +69,7 @@ class Child(Segment):
         True if a crash may lose some of the database's rows.
     commit : int
         The number of the last commit that wrote to the database; 0 if there was no commit or its
-        number is unknown. A database that contains a lower number when it is opened has lost rows.
+        number is unknown. If the database contains a lower number at its open, it has lost rows.
     sealed : bool
         True if the database was closed cleanly after its last write.
     loaded : bool
@@ -117,7 +117,7 @@ class Child(Segment):
         If the database does not exist, create it if ``make`` is True; otherwise return None.
         """
         with self.lock:
-            if self._leaving:  # An interrupt stopped an earlier close, which must end first.
+            if self._leaving:  # An interrupt has stopped an earlier close. Finish the close first.
                 self._leave()
             if self.database is None and (self.exists or make):
                 with uninterrupted():
@@ -131,7 +131,10 @@ class Child(Segment):
             return self.database
 
     def sleep(self) -> bool:
-        """Close the database; the next use opens it. Return False if a call or scan uses it."""
+        """Close the database. The next use opens it again.
+
+        If a call or scan uses the database, leave it open and return False.
+        """
         with self.lock, uninterrupted():
             database = self.database
             if database is None or self._leaving:
@@ -152,10 +155,7 @@ class Child(Segment):
             return True
 
     def _leave(self) -> None:
-        """Close the database, whose rows are no longer read through a namespace.
-
-        If an interrupt stopped an earlier close, this call finishes the close.
-        """
+        """Close the database. If an earlier close was interrupted, finish it."""
         if self.database is not None:
             self.database.close()
             self.database = None
@@ -177,7 +177,7 @@ class Child(Segment):
                 self.unsynced = True
 
     def write_large(self, name: str, rows: Rows) -> bool:
-        """Write many rows, if the engine has a faster way; see :class:`Database`."""
+        """Write many rows in a faster way than `write`, if the engine has one; see `Database`."""
         with self.lock, uninterrupted():
             if self._home.marks and not self._marked:
                 self.write({})
@@ -238,9 +238,9 @@ class Child(Segment):
                 self.database = None
 
     def _open_again(self) -> None:
-        """Close the database; the next use opens it.
+        """Close the database after the disk was full, because it may be unable to write.
 
-        This is needed after the disk was full, because the database may then be unable to write.
+        The next use opens the database again.
         """
         database, self.database = self.database, None
         self._stand_on(self._asleep)
@@ -262,20 +262,21 @@ class Child(Segment):
 
 
 def full_without_log(database: Database) -> StorageFullError:
-    """Return the error for a full disk if the durability is ``changelog``.
+    """Return the error for a full disk at the durability ``changelog``.
 
-    At other levels kstore opens the database again. At this level the database would then lack the
-    rows of commits that were not flushed, so kstore raises this error instead.
+    At another level kstore closes the database and opens it again. At ``changelog`` the database
+    would then lack the rows of commits that were not flushed, so kstore raises this error instead.
     """
     return StorageFullError(
-        f"{database.path}: no space left. At the level 'changelog' the rows that were not flushed "
-        "are only in memory, and the database may be unable to write them. Make room on the disk. "
-        "If a commit still fails, close the state directory and open it again. The rows and "
-        "offsets are then those of an earlier commit; process the input again from these offsets"
+        f"{database.path}: there is no space left on the disk. At the level 'changelog', rows that "
+        "were not flushed are only in memory, and the database may be unable to write them. Make "
+        "room on the disk. If a commit still fails, close the state directory and open it again. "
+        "The store then has the rows and offsets of an earlier commit. Process the input again "
+        "from these offsets"
     )
 
 
 def _marked(entries: Rows | None) -> Rows:
-    """Return entries of the offsets namespace, together with the status "open"."""
+    """Return entries of the offsets namespace with the status "open" added."""
     rows = dict(zip(entries.keys, entries.values, strict=True)) if entries else {}
     return sorted_rows({**rows, STATUS: OPEN})

@@ -1,6 +1,6 @@
-"""The segments of a store if each segment has a separate database.
+"""The class `ChildSegments`: the segments of a store, each in a separate database.
 
-This is the layout of Kafka Streams. kstore uses it on engines with ``capabilities.children``; a
+This is the layout of Kafka Streams. kstore uses it on engines with ``capabilities.children``. A
 segment with a separate database is called a child. The open of a store only lists the names of the
 databases. A database is opened at the first use of its rows. If too many databases are open, the
 least recently used database is closed.
@@ -38,18 +38,18 @@ from kstore_core.tables.upgrade.decision import check_namespaces, open_table
 __all__ = ["MAX_OPEN", "ChildSegments", "max_open"]
 
 MAX_OPEN = 64
-"""The greatest number of databases of a store that are open at a time."""
+"""The maximum number of databases of a store that are open at the same time."""
 
 _LEAST_OPEN = 4
 _SHARE = 32
 
 
 def max_open() -> int:
-    """Return how many databases of a store may be open at a time.
+    """Return the maximum number of databases of a store that may be open at a time.
 
-    More databases are open only while scans read them. The number is at most a 32nd of the limit of
-    file descriptors of the process. A database takes about eight file descriptors, so two stores
-    with all databases open use half of the descriptors.
+    More databases are open only while scans read them. The result is at most 1/32 of the process's
+    limit of file descriptors. A database needs about eight file descriptors. So two stores use at
+    most half of the file descriptors.
     """
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if allowed == resource.RLIM_INFINITY:
@@ -61,7 +61,7 @@ _log = logging.getLogger("kstore_core")
 
 
 class ChildSegments:
-    """The segments of a store if each segment has a separate database.
+    """The segments of a store, each in a separate database.
 
     Parameters
     ----------
@@ -77,12 +77,12 @@ class ChildSegments:
     Attributes
     ----------
     live : dict of int to Child
-        The segments that have not expired, by id. A segment with staged rows is included even if
-        its database does not exist yet.
+        The segments that have not expired, by id. A segment with staged rows may have no database
+        yet.
     expired : list of Child
         The expired segments that no commit has dropped yet. Reads do not return their rows.
     first_live : int
-        The smallest segment id that has not expired.
+        The lowest segment id that has not expired.
     rows : StagedNamespace
         An empty namespace that is closed together with the segments.
     key_overhead : int
@@ -151,7 +151,7 @@ class ChildSegments:
         ----------
         vouched : bool
             True if the directory contains the store's spec. If False, the oldest segment is opened
-            and checked too, so that a wrong segment interval raises before segments expire.
+            and checked too. A wrong segment interval then raises an error before segments expire.
 
         Raises
         ------
@@ -172,9 +172,9 @@ class ChildSegments:
             child.fits = True
 
     def rename(self) -> None:
-        """Rename segments whose names have the form of older versions of Kafka Streams.
+        """Rename segments that have names of older versions of Kafka Streams.
 
-        A store that is open for reading only is not changed.
+        A read-only store is not changed.
         """
         for child in self.live.values():
             name = self._name(child.id)
@@ -190,7 +190,7 @@ class ChildSegments:
         return list(self.live.values())
 
     def segment(self, number: int) -> Child:
-        """Return the segment with this id. The first commit to a new segment makes its database."""
+        """Return the segment with this id. The first commit to it creates its database."""
         with self.lock:
             if number not in self.live:
                 self.live[number] = Child(number, self._name(number), self, exists=False)
@@ -206,8 +206,8 @@ class ChildSegments:
                     for table, rows in parts
                 ]
             )
-            # Groups that reduce the staged size are written first, so that no step needs more room
-            # than all groups together.
+            # Groups that reduce the staged size are written first. So no step needs more room than
+            # all groups together.
             by_growth = sorted(zip(growths, parts, strict=True), key=itemgetter(0))
             parts = [part for _, part in by_growth]
         for table, rows in parts:
@@ -230,8 +230,8 @@ class ChildSegments:
     # The methods for a segment.
 
     def open_database(self, child: Child) -> Database:
-        """Open a segment's database. If too many databases are open, close another one first."""
-        self.rows.get_many([])  # Raise if the store is closed: nobody would close this database.
+        """Open a segment's database. First close another database if too many are open."""
+        self.rows.get_many([])  # Raise if the store is closed: nothing would close this database.
         self._make_room()
         database: Database | None = None
         try:
@@ -256,18 +256,18 @@ class ChildSegments:
         return database
 
     def _check_progress(self, child: Child, database: Database) -> None:
-        """Raise if a database lacks commits because somebody replaced it with an older copy."""
+        """Raise an error if a database lacks commits, because an older copy has replaced it."""
         own = commit_of(database)
         if own < child.commit:
             raise lost_rows(
                 self._spec.name,
                 self.path,
-                f"{child.name} has commit {own} and should have commit {child.commit}",
+                f"{child.name} has the commit {own}, but must have the commit {child.commit}",
             )
         child.commit = own
 
     def _check_spec(self, database: Database) -> None:
-        """Raise if the spec that a segment contains differs from the spec of the store."""
+        """Raise an error if the spec in a segment's database does not fit the spec of the store."""
         if OFFSETS in database.namespaces():
             stored = read_record(database.namespace(OFFSETS)).spec
             if stored is not None:
@@ -291,7 +291,7 @@ class ChildSegments:
         )
 
     def checkpoint(self, place: Callable[[Path], Path]) -> None:
-        """Copy the database of each live segment to the path that ``place`` returns for it.
+        """Copy the database of each live segment. ``place`` returns the path of the copy.
 
         All copies are as of one point in time.
         """
@@ -302,7 +302,7 @@ class ChildSegments:
                     database.checkpoint(place(database.path))
 
     def _make_room(self, wanted: int = 1) -> None:
-        """Close the least recently used databases, so that ``wanted`` databases may be opened."""
+        """Close the least recently used databases until ``wanted`` more databases may be opened."""
         opened = [child for child in self._all() if child.database is not None]
         too_many = len(opened) + wanted - max_open()
         if too_many <= 0:
@@ -319,9 +319,9 @@ class ChildSegments:
     def sync(self, child: Child) -> None:
         """Sync a segment and its directories after the first write to the segment.
 
-        The first write and the name of the database then survive a power cut. Nothing is synced at
-        the durability ``changelog``, because at this level a crash loses the rows together with
-        their offsets, and at ``power`` because every write survives a power cut anyway.
+        The first write and the name of the database then survive a power cut. At the durability
+        ``changelog`` nothing is synced, because a crash loses the rows together with their offsets.
+        At ``power`` nothing is synced either, because every write survives a power cut.
         """
         if self._options.durability == "process" and child.database is not None:
             child.database.sync()
@@ -332,14 +332,14 @@ class ChildSegments:
 
     @property
     def is_own(self) -> bool:
-        """Return True if this process opened the segments, and not the parent of a fork."""
+        """True if this process opened the segments. False in a forked child process."""
         return os.getpid() == self._pid
 
     def drop(self, children: Sequence[Child]) -> None:
-        """Drop expired segments. A segment that a scan still reads is dropped by a later commit.
+        """Drop expired segments, except segments that a scan still reads.
 
-        If no commit follows, the close drops such a segment. This call also closes databases that
-        exceed the limit of open databases because scans were reading them.
+        A later commit or the close drops the remaining segments. This call also closes databases if
+        scans have opened more databases than the limit.
         """
         with self.lock:
             for child in children:
@@ -357,8 +357,8 @@ class ChildSegments:
         try:
             self._engine.drop_child(self._root, self._spec.name, child.name)
         except (EngineError, OSError) as error:
-            # The rows are committed, so do not raise. The first commit after the next open of the
-            # store drops the segment.
+            # The rows are committed, so do not raise an error. The first commit after the next open
+            # of the store drops the segment.
             _log.warning(
                 "The expired segment %s in %s could not be dropped: %s",
                 child.name,
@@ -369,7 +369,7 @@ class ChildSegments:
     def close(self) -> None:
         """Close all databases. A second close does nothing."""
         if not self.is_own:
-            self.lock = RLock()  # The thread that held the old lock does not exist in this process.
+            self.lock = RLock()  # The owner of the old lock, a thread, is not in this process.
             self.marks = False
             self._to_drop = []
         with self.lock, uninterrupted(), ExitStack() as stack:
@@ -382,7 +382,7 @@ class ChildSegments:
 
 
 class _NoDatabase:
-    """The owner of a `SleepingDatabase` that stands for no real database."""
+    """The owner of a `SleepingDatabase` without a real database."""
 
     lock: AbstractContextManager[Any] = nullcontext()
 

@@ -1,10 +1,10 @@
 """The storage of a store that has a separate database for each segment.
 
-The record of the store is its metadata: offsets, position, stream time and spec. One batch cannot
-write to several databases. So a commit first writes the rows of the older segments. Last, it writes
-one batch with the rows of the newest segment and the record. Kafka Streams also looks in the newest
-segment first. Each batch contains the number of its commit; see
-:mod:`kstore_core.tables.segments.progress`.
+The newest segment contains the record of the store, which is its metadata: offsets, position,
+stream time and spec. Kafka Streams also looks for metadata in the newest segment first. One batch
+cannot write to several databases. So a commit first writes the rows of the older segments. Last, it
+writes one batch with the rows of the newest segment and the record. Each batch contains the number
+of its commit; see :mod:`kstore_core.tables.segments.progress`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = ["ChildStorage", "read_children", "read_progress"]
 _T = TypeVar("_T")
 
 _MAX_READ = 8
-"""The greatest number of segments to read, newest first, in search of metadata with a spec."""
+"""The maximum number of segments, newest first, to search for metadata with a spec."""
 
 _ATTEMPTS = 4
 
@@ -91,9 +91,9 @@ class ChildStorage:
         """Read the metadata of the store from the newest segments, and return it.
 
         If a segment has lost the end of its write-ahead log, the offsets, position and stream time
-        are those of the last commit that no segment lacks. Kafka Streams does not store the stream
-        time, and may have written to the newest segment. So the stream time in the result is never
-        before the start of the newest segment.
+        are those of the last commit that no segment lacks. The stream time is at least the start of
+        the newest segment, because Kafka Streams may have written to this segment, and does not
+        store the stream time.
 
         Raises
         ------
@@ -131,7 +131,7 @@ class ChildStorage:
     def open(self) -> Table:
         """Return the table of the rows.
 
-        A segment whose name has the form of an older version of Kafka Streams is renamed.
+        Segments with names of older versions of Kafka Streams are renamed.
 
         Raises
         ------
@@ -143,7 +143,7 @@ class ChildStorage:
         return SegmentedTable(self._segments, self._time_of, self._interval)
 
     def checkpoint(self, place: Callable[[Path], Path]) -> None:
-        """Copy each database to the path that ``place`` returns for it. Writes wait meanwhile."""
+        """Copy each database to the path that ``place`` returns. The caller must block writes."""
         self._segments.checkpoint(place)
 
     @property
@@ -156,17 +156,7 @@ class ChildStorage:
         self._segments.drop(expired)
 
     def write(self, record: StoreRecord, entries: Entries, *, is_spill: bool = False) -> None:
-        """Write the staged rows, and then the metadata of the store.
-
-        Parameters
-        ----------
-        record : StoreRecord
-            The metadata that the last commit wrote.
-        entries : Entries
-            The entries of the metadata that this commit changes.
-        is_spill : bool
-            The rows of a segment may be written before its entries.
-        """
+        """Write the staged rows, and then the metadata of the store; see :meth:`Storage.write`."""
         with self._segments.lock:
             staged = self._take()
             loaded = [child for child in self._segments.live.values() if child.loaded]
@@ -217,7 +207,7 @@ class ChildStorage:
             for child in self._segments.live.values()
             for namespace in child.namespaces
         ]
-        # The namespace of the store stages no rows. It is here because it raises if it is closed.
+        # The namespace of the store stages no rows. It is here to raise an error after its close.
         _, *taken = take((self._segments.rows, *(namespace for _, namespace in places)))
         staged: dict[Child, list[tuple[StagedNamespace, Rows]]] = {}
         for (child, namespace), rows in zip(places, taken, strict=True):
@@ -226,12 +216,12 @@ class ChildStorage:
         return staged
 
     def _outlived(self) -> bool:
-        """Return True if all segments have expired, so that the metadata would be dropped too."""
+        """Return True if all segments have expired, so that a drop deletes the metadata too."""
         present = any(child.exists for child in self._segments.live.values())
         return bool(self._segments.expired) and not present
 
     def _newest(self, staged: Container[Child], entries: Entries) -> Child:
-        """Return the newest segment, or the segment of stream time if the store has no segment."""
+        """Return the newest segment. If there is none, return the segment of stream time."""
         live = self._segments.live.items()
         present = [number for number, child in live if child.exists or child in staged]
         if present:
@@ -251,12 +241,16 @@ class ChildStorage:
     ) -> None:
         first = not child.commit
         batch = {namespace.name: rows for namespace, rows in staged}
-        if is_spill and not first and len(batch) == 1:  # rows need the record of their store
+        metadata = {OFFSETS: sorted_rows(entries)}
+        if is_spill and len(batch) == 1:
             ((name, rows),) = batch.items()
-            if rows.is_large and child.write_large(name, rows):
-                batch = {}
-        batch[OFFSETS] = sorted_rows(entries)
-        child.write(batch)
+            if rows.is_large:
+                if first:  # Rows without the metadata of their store must not exist.
+                    child.write(metadata)
+                    self._segments.sync(child)
+                if child.write_large(name, rows):
+                    batch = {}
+        child.write({**batch, **metadata})
         child.commit, child.loaded = number, False
         for namespace, rows in staged:
             namespace.clear(rows)
@@ -264,7 +258,7 @@ class ChildStorage:
             self._segments.sync(child)
 
     def _whole(self, record: StoreRecord, entries: Entries) -> dict[bytes, bytes | None]:
-        """Return the whole metadata of the store: ``record`` changed by ``entries``."""
+        """Return the whole metadata of the store: ``record`` with the changes in ``entries``."""
         time = self._stream_time if entries.stream_time is None else entries.stream_time
         offsets: dict[Partition, int | None] = dict(record.offsets)
         if entries.offsets is not None:
@@ -282,10 +276,10 @@ class ChildStorage:
         return dict(zip(rows.keys, rows.values, strict=True))
 
     def _sync_all_but(self, child: Child) -> None:
-        """Sync all segments but ``child``.
+        """Sync all segments except ``child``.
 
-        The commit writes offsets to ``child``. If the other segments were not synced before, a
-        crash could lose rows that these offsets count as written.
+        The commit writes offsets to ``child``. Without an earlier sync of the other segments, a
+        crash could lose rows that these offsets cover.
         """
         for other in self._segments.live.values():
             if other is not child:
@@ -298,7 +292,7 @@ class ChildStorage:
                 namespace.clear()
 
     def close(self) -> None:
-        """Close the databases, and drop the segments that a commit left because scans read them."""
+        """Close the databases. Drop the expired segments that a commit left because of scans."""
         try:
             self._seal()
         finally:
@@ -340,7 +334,7 @@ def read_children(engine: Engine, root: Path, store: str) -> StoreRecord:
 def read_progress(
     engine: Engine, root: Path, store: str, *, all_segments: bool = False
 ) -> Progress:
-    """Return which commits the segments of a closed store contain.
+    """Return the last commit in each segment of a closed store, and the resulting offsets.
 
     Parameters
     ----------
@@ -355,8 +349,8 @@ def read_progress(
     Raises
     ------
     InconsistentStateError
-        A segment is missing, or has no entry ``kstore.commit``, or lacks commits although it was
-        closed cleanly.
+        A segment is missing or has no entry ``kstore.commit``, or a cleanly closed segment lacks
+        commits.
     """
     return _again(lambda: _read_progress(engine, root, store, all_segments), lambda: None)
 

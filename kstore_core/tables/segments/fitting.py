@@ -1,8 +1,8 @@
-"""A check whether the spec with which a store is opened fits the stored rows.
+"""A check that the spec of an open fits the stored rows.
 
-A directory that Kafka Streams wrote does not contain the store's spec. With a wrong segment
-interval, shape or key order, reads would miss rows, and rows would expire too early. The check
-compares the first and the last row of each namespace with the spec.
+A directory that Kafka Streams wrote does not contain the store's spec. If a spec has a wrong
+segment interval, shape or key order, reads miss rows, and rows expire too early. The check compares
+the first and the last row of each namespace with the spec.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Fitting", "end_keys"]
 
 
 class Fitting:
-    """The check whether the rows in a store's segments fit the spec of the store.
+    """The check that the rows in a store's segments fit the spec of the store.
 
     Parameters
     ----------
@@ -62,16 +62,17 @@ class Fitting:
             time = _time(self._time_of, key)
             if time is None or segment_id(time, self._interval) != number:
                 raise InconsistentStateError(
-                    f"the segment {self._spec.name}.{start} in {self._where} holds a row with "
-                    f"{'no time' if time is None else f'the time {time}'}, if the store is a "
-                    f"{_worded(self._spec.shape, self._spec.time_ordered)} store with "
-                    f"segment_interval_ms={self._interval}. Such a row cannot be in this segment; "
-                    "nothing was changed. Open the store with the spec that it was written with"
+                    f"if the store is a {_worded(self._spec.shape, self._spec.time_ordered)} store "
+                    f"with segment_interval_ms={self._interval}, then its segment "
+                    f"{self._spec.name}.{start} in {self._where} contains a row with "
+                    f"{'no time' if time is None else f'the time {time}'}, and such a row cannot "
+                    "be in this segment. "
+                    "Nothing was changed. Open the store with the spec that it was written with"
                     f"{self._better(key, start, time)}"
                 )
 
     def _better(self, key: bytes, start: int, time: int | None) -> str:
-        """Return a suggestion of an interval or shape that the row would fit, or an empty text."""
+        """Return a suggestion of an interval or shape that fits the row, or an empty text."""
         width = gcd(*self._starts)
         if time is not None and 0 <= time - start < width:
             return f": segment_interval_ms={width} would fit"
@@ -92,7 +93,7 @@ def end_keys(database: Database, id_bytes: int = 0) -> list[bytes]:
     ----------
     database : Database
     id_bytes : int
-        The size in bytes of the segment id with which each key begins. If it is not 0, the result
+        The size in bytes of the segment id at the beginning of each key. If it is not 0, the result
         also contains the first key of the last segment.
     """
     found = []

@@ -3,8 +3,8 @@
 
 The key of a row is ``00 times key``. Each row has an index row with the key ``01 key times`` and an
 empty value. Both are staged together. A caller reads and writes only rows, and the table maintains
-the index. A scan that begins at ``01`` or later reads the index. It returns the keys of index rows,
-each with the value of the row to which the index row belongs.
+the index. A scan that begins at ``01`` or later reads the index. It returns the key of each index
+row with the value of its row.
 """
 
 from collections import deque
@@ -39,17 +39,17 @@ cdef class IndexedTable:
     below : SegmentedTable
         The table that stores the rows and the index rows.
     pairs : RowPairs
-        An object that converts the key of a row to the key of its index row, and back.
+        The object that converts the key of a row to the key of its index row, and back.
     repair_index : bool
-        If True, a scan that finds an index row without a row removes the index row. Ignored if the
-        table is read-only.
+        If True, a scan removes each index row without a row that it finds. Ignored if the table is
+        read-only.
 
     Attributes
     ----------
     below : SegmentedTable
         The table that stores the rows and the index rows.
     rows : StagedNamespace
-        A namespace of the store. Scans of the table fail after its close.
+        A namespace of the store. After its close, scans of the table fail.
     """
 
     def __cinit__(self, SegmentedTable below not None, RowPairs pairs not None, *, bint repair_index=True):
@@ -79,12 +79,12 @@ cdef class IndexedTable:
         return self.below.dropped
 
     def segment_of(self, bytes key):
-        """Return the id of the segment for the time in ``key``, a key of a row or an index row."""
+        """Return the id of the segment for the time in the key of a row or an index row."""
         return self.below._id_of(key)
 
     # Writes. The index row is staged before the row, and the row is removed before the index row.
-    # So if another thread commits in between, the store may contain an index row without a row,
-    # which a scan repairs, but never a row without an index row.
+    # If another thread commits in between, the store may contain an index row without a row. A scan
+    # repairs this. The store never contains a row without an index row.
 
     def put_one(self, bytes key, bytes value):
         """Write a row and its index row, or delete both if ``value`` is None."""
@@ -92,7 +92,7 @@ cdef class IndexedTable:
         cdef Py_ssize_t most = MOST_TIMES_STAGED * (len(key) + SEGMENT_BYTES)
         if value is not None:
             most += len(value)
-        # Raise before the lock is taken: in a forked process nobody may release the lock.
+        # Raise an error before taking the lock: in a forked process it may never be released.
         self.rows._check_writable()
         with self._turn:
             if self._scans:
@@ -122,7 +122,7 @@ cdef class IndexedTable:
             self.below.write(rows)
 
     def delete_range(self, bytes lo not None, bytes hi):
-        """Delete the rows with ``lo <= key < hi``; no upper limit if ``hi`` is None."""
+        """Delete the rows with ``lo <= key < hi``. If ``hi`` is None, there is no upper limit."""
         cdef list writes = []
         self.rows._check_writable()
         for keys, _ in self.scan(Bounds(lo, hi)):
@@ -143,7 +143,7 @@ cdef class IndexedTable:
             return self.below.load(self._with_index(chunks)) // 2
 
     def _with_index(self, chunks):
-        """Yield the chunks, and the index rows of a segment after the segment's last row."""
+        """Yield the chunks of rows. After the last row of each segment, yield its index rows."""
         cdef list index = []
         last = None
         for number, keys, values in self.below._runs(chunks):
@@ -159,7 +159,7 @@ cdef class IndexedTable:
     def expire(self, long long first_live):
         """Remove the segments before ``first_live``.
 
-        Before that, the open scans of the index read all their rows into memory.
+        First, the open scans of the index read all their remaining rows into memory.
         """
         with self._turn:
             self._read_ahead()
@@ -191,8 +191,8 @@ cdef class IndexedTable:
         """Return the approximate number of rows, without index rows."""
         return self.below.approximate_count() // 2
 
-    # A scan of the index looks up the rows of a chunk when it reads the chunk. So before a write
-    # changes a row, the scan gets the old value of the row.
+    # A scan of the index looks up the rows of a chunk when it reads the chunk. So a write first
+    # gives the scan the old value of the row that it changes.
 
     cdef int _save(self, bytes row, bytes index) except -1:
         """Save the present value of a row for each open scan that may reach the row."""
@@ -282,7 +282,7 @@ cdef class IndexScan:
         return None
 
     cdef tuple _look_up(self, list index):
-        """Return the keys of those index rows that have a row, and the values of these rows.
+        """Return the keys of the index rows that have a row, and the values of these rows.
 
         All index rows in ``index`` must belong to the same segment.
         """
@@ -312,7 +312,7 @@ cdef class IndexScan:
             self._release()
 
     def __del__(self):
-        # The chunks release their resources themselves. To wait for the lock could deadlock.
+        # The chunks release their resources themselves. A wait for the lock could deadlock.
         self._table._scans.pop(id(self), None)
 
     cdef int _release(self) except -1:

@@ -30,15 +30,15 @@ def name_of(store: str, start: int) -> str:
 
 
 def is_dated(store: str, child: str) -> bool:
-    """Return True if a segment's name contains its start as a date and minute, not in ms."""
+    """Return True if a segment's name contains its start as a date with minutes, not in ms."""
     return child[len(store) : len(store) + 1] == "-"
 
 
 def starts(store: str, children: Iterable[str], where: object) -> dict[str, int]:
     """Return a dict from the names of segments to their start times in ms, sorted by time.
 
-    A name with an invalid date, or with a date before 1970, is ignored, and the log gets a warning.
-    Kafka Streams does the same.
+    As in Kafka Streams, a name with an invalid date or a date before 1970 is ignored, with a
+    warning in the log.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def starts(store: str, children: Iterable[str], where: object) -> dict[str, int]
 
 @lru_cache
 def _leave_out(child: str, where: str) -> None:
-    """Log a warning about an ignored name, but only once, even if the names are read again."""
+    """Log a warning about an ignored name. Log it only once, even if the names are read again."""
     _log.warning(
         "%s in %s is ignored, because its name contains no valid start of a segment", child, where
     )
@@ -80,7 +80,7 @@ def by_id(store: str, found: Mapping[str, int], where: object, interval_ms: int)
     store : str
         The name of the store.
     found : mapping of str to int
-        The start times of the segments by name, which :func:`starts` returns.
+        The start times of the segments by name, as :func:`starts` returns them.
     where : object
         The directory of the segments, for errors.
     interval_ms : int
@@ -97,14 +97,14 @@ def by_id(store: str, found: Mapping[str, int], where: object, interval_ms: int)
         if start % interval_ms and not is_dated(store, name):
             raise InconsistentStateError(
                 f"the segment {name!r} in {where} does not begin at a multiple of "
-                f"segment_interval_ms={interval_ms}; nothing was changed. Open the store with the "
+                f"segment_interval_ms={interval_ms}. Nothing was changed. Open the store with the "
                 "interval that it was written with"
             )
         if number in names:
             raise InconsistentStateError(
                 f"{names[number]!r} and {name!r} in {where} are both the segment "
-                f"{name_of(store, number * interval_ms)!r}; nothing was changed. Move one of them "
-                "out of the directory"
+                f"{name_of(store, number * interval_ms)!r}, but each segment must have only one "
+                "name. Nothing was changed. Move one of the two out of the directory"
             )
         names[number] = name
     return names
@@ -124,13 +124,13 @@ def _start(store: str, child: str, where: object) -> int | None:
         start = int(rest)
     else:
         raise InconsistentStateError(
-            f"{child!r} in {where} is no segment of the store {store!r}; the segments of the store "
-            f"are named {store}.<start in ms>. Nothing was changed. Move {child!r} out of the "
+            f"{child!r} in {where} is no segment of the store {store!r}: the name of a segment "
+            f"must be {store}.<start in ms>. Nothing was changed. Move {child!r} out of the "
             "directory, or open the store to which it belongs"
         )
     if start > _LAST:
         raise InconsistentStateError(
-            f"{child!r} in {where} is no segment, because its start does not fit in 64 bits; "
-            "nothing was changed"
+            f"{child!r} in {where} is no segment, because its start does not fit in 64 bits. "
+            f"Nothing was changed. Move {child!r} out of the directory"
         )
     return start if start >= 0 else None

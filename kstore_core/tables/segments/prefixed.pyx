@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""A table that contains those rows of another table whose keys begin with a prefix."""
+"""A table of all rows of another table whose keys begin with a prefix."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.string cimport memcpy
@@ -13,7 +13,7 @@ __all__ = ["PrefixedTable"]
 
 
 cdef class PrefixedTable:
-    """A table that contains those rows of another table whose keys begin with a prefix.
+    """A table of all rows of another table whose keys begin with a prefix.
 
     A key of this table is the key in the other table without the prefix.
 
@@ -22,7 +22,7 @@ cdef class PrefixedTable:
     below : Table
         The table that stores the rows.
     prefix : bytes
-        The bytes with which the stored keys begin.
+        The prefix of the stored keys.
     end : bytes
         The end of the range of stored keys, exclusive.
     """
@@ -37,7 +37,7 @@ cdef class PrefixedTable:
     points = segment_of = expire = None
     key_overhead = 0
 
-    # If the table below is a single namespace, lookups and puts call the namespace directly, which
+    # If the table below is a single namespace, lookups and puts call the namespace directly. This
     # saves the time of one call.
 
     cpdef object get(self, bytes key):
@@ -64,7 +64,7 @@ cdef class PrefixedTable:
         )
 
     def delete_range(self, bytes lo not None, bytes hi):
-        """Delete the rows with ``lo <= key < hi``; no upper limit if ``hi`` is None."""
+        """Delete the rows with ``lo <= key < hi``. If ``hi`` is None, there is no upper limit."""
         self._below.delete_range(self._prefix + lo, self._beyond(hi))
 
     cdef bytes _from(self, bytes lo):
@@ -74,7 +74,7 @@ cdef class PrefixedTable:
         return self._end if hi is None else joined(self._prefix, hi)
 
     def scan(self, bounds):
-        """Return an iterator of chunks of rows in key order. Later writes do not change it."""
+        """Return an iterator of chunks of rows in key order, as of the time of this call."""
         lo, hi = self._from(bounds.lo), self._beyond(bounds.hi)
         if self._only is not None:
             chunks = self._only.scan(lo, hi, reverse=bounds.reverse)
@@ -83,7 +83,7 @@ cdef class PrefixedTable:
         return _Unprefixed(chunks, len(self._prefix))
 
     cdef tuple _start(self, bytes lo, bytes hi, bint reverse):
-        """Return the first chunk of a scan and an iterator of the rest, each None if empty."""
+        """Return the first chunk of a scan, and an iterator of the rest. An empty part is None."""
         if self._only is None:
             chunks = self.scan(Bounds(lo, hi, reverse))
             chunk = next(chunks, None)
@@ -91,7 +91,7 @@ cdef class PrefixedTable:
         return self._bare(self._only._start(self._from(lo), self._beyond(hi), reverse))
 
     cdef tuple _bare(self, tuple begun):
-        """Remove the prefix from the keys in the result of the lower table's ``_start``."""
+        """Remove the prefix from the keys in a result of ``_start`` of the table below."""
         cdef Py_ssize_t size = len(self._prefix)
         chunk, rest = begun
         if chunk is None:
@@ -99,7 +99,7 @@ cdef class PrefixedTable:
         return _without(chunk, size), None if rest is None else _Unprefixed(rest, size)
 
     cdef int _append(self, tuple chunk, list keys, list values) except -1:
-        """Append the rows of a chunk to ``keys`` and ``values``, without the prefix of the keys."""
+        """Append a chunk to ``keys`` and ``values``. Its keys lose the prefix."""
         cdef Py_ssize_t size = len(self._prefix)
         cdef bytes key
         for key in <list>chunk[0]:
@@ -145,7 +145,7 @@ cdef class _Unprefixed:
 
 cdef bytes joined(bytes prefix, bytes key):
     if key is None:
-        raise TypeError("a key is bytes, not None")
+        raise TypeError("a key must be bytes, not None")
     cdef Py_ssize_t size = PyBytes_GET_SIZE(prefix)
     cdef bytes row = PyBytes_FromStringAndSize(NULL, size + PyBytes_GET_SIZE(key))
     cdef char *here = PyBytes_AS_STRING(row)
@@ -164,7 +164,7 @@ cdef tuple _without(tuple chunk, Py_ssize_t size):
 cdef bytes bare(bytes key, Py_ssize_t size):
     if PyBytes_GET_SIZE(key) < size:
         raise CorruptionError(
-            f"the stored key {key!r} has {len(key)} bytes, fewer than the {size} of a segment id: "
-            "the store is damaged. List the damage with kstore verify"
+            f"the stored key {key!r} has {len(key)} bytes, fewer than the {size} bytes of a segment "
+            "id, so the store is damaged. List the damage with: kstore verify PATH"
         )
     return PyBytes_FromStringAndSize(PyBytes_AS_STRING(key) + size, PyBytes_GET_SIZE(key) - size)

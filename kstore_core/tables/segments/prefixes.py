@@ -1,8 +1,8 @@
-"""The segments of a store if all segments share one table, in which keys begin with a segment id.
+"""The class `PrefixedSegments`: the segments of a store in one shared table.
 
-kstore uses this layout on engines without ``capabilities.children``. A segment id has eight bytes
-and is big-endian, so rows are sorted by segment and then by key. The open, the upgrade and the
-commit of such a store do not depend on the number of its segments.
+kstore uses this layout on engines without ``capabilities.children``. Each key begins with a segment
+id of eight big-endian bytes, so rows are sorted by segment and then by key. The time of an open, an
+upgrade or a commit does not depend on the number of segments.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["ID_BYTES", "PrefixedSegments", "split_id"]
 _ID = struct.Struct(">q")
 _LAST_ID = 2**63 - 1
 ID_BYTES = _ID.size
-"""The size in bytes of the segment id with which each stored key begins."""
+"""The size in bytes of the segment id at the beginning of each stored key."""
 
 
 class PrefixedSegments:
-    """The segments of a store if all segments share one table.
+    """The segments of a store in one shared table, where each key begins with a segment id.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class PrefixedSegments:
         )
 
     def expire(self, first_live: int) -> None:
-        """Stage the deletion of the segments before ``first_live``. The next commit writes it."""
+        """Stage the deletion of the segments before ``first_live`` for the next commit."""
         if self._writable:
             self._below.delete_range(b"", _ID.pack(first_live))
 
@@ -100,7 +100,8 @@ def split_id(key: bytes) -> tuple[int, bytes]:
     number: int = _ID.unpack_from(key)[0] if len(key) >= _ID.size else -1
     if number < 0:
         raise InconsistentStateError(
-            f"the stored key {key!r} does not begin with a segment id, so this is not a window or "
-            "session store; open the store with the spec that it was written with"
+            f"the stored key {key!r} does not begin with a segment id, so the store is neither a "
+            "window store nor a session store. Open the store with the spec that it was written "
+            "with"
         )
     return number, key[_ID.size :]

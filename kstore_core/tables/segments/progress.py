@@ -1,20 +1,19 @@
-"""The numbers of the last commits of segments, which reveal that a segment has lost commits.
+"""The numbers of the last commits of segments. They reveal that a segment has lost commits.
 
 If each segment of a store has a separate database, each database has a separate write-ahead log. A
 power cut or a damaged file may destroy the end of one log and leave the other logs complete.
 
 So kstore numbers the commits. Each batch that a commit writes to a segment contains the number of
-the commit. The newest segment contains the record of the store, which is its metadata. The record
-lists the last commit number of each segment. A segment whose own number is less than the number in
-the list has lost rows.
+the commit. The newest segment contains the metadata of the store, with a list of each segment's
+last commit number. If a segment contains a lower number than the list, this segment has lost rows.
 
 Two entries of the offsets namespace contain these numbers. Kafka Streams ignores both entries.
 
 * Each segment has an entry ``kstore.commit``. It contains the number of the last commit that wrote
   to the segment, and the metadata of the store after that commit (offsets, position, stream time,
-  notes). If a segment lacks commits, its entry tells up to which offsets its rows are complete.
-* The record has an entry ``kstore.segments``. It lists the segments, the commit number of each, and
-  a flag. The flag is set if the segment's database was closed cleanly after that commit. Such a
+  notes). If a segment lacks commits, its rows are complete up to the offsets in this entry.
+* The metadata have an entry ``kstore.segments``. It lists each segment with its commit number and a
+  flag. The flag is set if the segment's database was closed cleanly after that commit. Such a
   database does not need its log any more.
 """
 
@@ -66,7 +65,7 @@ _SEGMENT = struct.Struct(">qq?")
 
 
 class Expected(NamedTuple):
-    """The state in which a segment must be according to the metadata of its store.
+    """The state of a segment according to the metadata of its store.
 
     Attributes
     ----------
@@ -82,17 +81,17 @@ class Expected(NamedTuple):
 
 
 class SegmentCommit(NamedTuple):
-    """The last commit that wrote to a segment, as its entry ``kstore.commit`` describes it.
+    """The last commit that wrote to a segment, from the segment's entry ``kstore.commit``.
 
     Attributes
     ----------
     number : int
         The number of the commit.
     digest : int or None
-        The CRC-32 of the entries that Kafka Streams reads; None unless the commit also wrote the
+        The CRC-32 of the entries that Kafka Streams reads. None if the commit did not write the
         metadata of the store to this segment.
     record : StoreRecord or None
-        The metadata of the store after the commit; None if the segment has separate entries for
+        The metadata of the store after the commit. None if the segment has separate entries for
         the metadata.
     """
 
@@ -103,14 +102,14 @@ class SegmentCommit(NamedTuple):
 
 @dataclass(slots=True)
 class Progress:
-    """The commits that the segments of a store contain, and the resulting offsets.
+    """The last commit in each segment of a store, and the resulting offsets.
 
     Attributes
     ----------
     record : StoreRecord
         The metadata of the store. Its offsets are those of the last commit that no segment lacks.
     segments : dict of int to Expected
-        For each segment id, the last commit that the segment's database contains.
+        The last commit in each segment's database, by segment id.
     number : int
         The number of the last known commit.
     behind : str
@@ -135,7 +134,7 @@ def with_record(
     number : int
         The number of the commit.
     segments : mapping of int to Expected
-        The last commit of each segment after this commit.
+        The state of each segment after this commit.
     """
     kafkas = kafka_digest((key, value) for key, value in entries.items() if value is not None)
     commit = _COMMIT.pack(number, _WITH_RECORD) + _DIGEST.pack(kafkas)
@@ -193,7 +192,7 @@ def _pairs(data: bytes, at: int) -> Iterable[tuple[bytes, bytes]]:
 
 
 def commit_of(database: Database) -> int:
-    """Return the number of the last commit that wrote to a segment's database, or 0 if none did."""
+    """Return the number of the last commit that wrote to a segment's database; 0 if none did."""
     if OFFSETS not in database.namespaces():
         return 0
     entry = database.namespace(OFFSETS).get(COMMIT)
@@ -224,8 +223,8 @@ def decode_segments(data: bytes) -> dict[int, Expected]:
 
 def _damaged(key: bytes, data: bytes) -> CorruptionError:
     return CorruptionError(
-        f"the entry {key.decode()!r} of the offsets namespace is damaged ({len(data)} bytes); "
-        "restore the store from its changelog"
+        f"the entry {key.decode()!r} of the offsets namespace is damaged; it has "
+        f"{len(data)} bytes. Restore the store from its changelog"
     )
 
 
@@ -238,10 +237,10 @@ def find_progress(
     max_read: int,
     all_segments: bool = False,
 ) -> Progress:
-    """Read which commits the segments of a store contain.
+    """Find the last commit in each segment of a store, and the resulting offsets.
 
-    The metadata comes from the newest segment that contains metadata with a spec. Each other
-    segment whose database was not closed cleanly is read as well. If such a segment has lost
+    The metadata comes from the newest segment that contains metadata with a spec. The function also
+    reads each other segment whose database was not closed cleanly. If such a segment has lost
     commits, the offsets in the result are those of the last commit that no segment lacks.
 
     Parameters
@@ -253,19 +252,18 @@ def find_progress(
     names : mapping of int to str
         The names of the segments by their ids.
     read : callable
-        A function that takes the id of a segment and returns the metadata in the segment's offsets
-        namespace.
+        A function that takes a segment id and returns the metadata in the segment's database.
     max_read : int
-        The greatest number of segments to read in search of the metadata.
+        The maximum number of segments to search for the metadata.
     all_segments : bool
         If True, also read the segments that were closed cleanly. If False, these segments are
-        checked only when they are used for the first time.
+        checked only at their first use.
 
     Raises
     ------
     InconsistentStateError
-        A segment is missing, or has no entry ``kstore.commit``, or lacks commits although it was
-        closed cleanly.
+        A segment is missing or has no entry ``kstore.commit``, or a cleanly closed segment lacks
+        commits.
     CorruptionError
         An entry is damaged.
     """
@@ -279,8 +277,8 @@ def find_progress(
         return Progress(merged)
     segments = decode_segments(holder.segments)
     commit = None if holder.commit is None else decode_commit(holder.commit)
-    # If there is a newer segment without metadata, or if the offsets do not match the digest, then
-    # Kafka Streams has written to the store after the last commit of kstore.
+    # A newer segment without metadata, or offsets that do not match the digest, show that Kafka
+    # Streams has written to the store after the last commit of kstore.
     written_by_kafka = len(records) > 1 or commit is None or commit.digest != holder.digest
     _check_present(store, where, names, segments, written_by_kafka=written_by_kafka)
     found = Progress(merged, segments, 0 if commit is None else commit.number)
@@ -297,9 +295,12 @@ def find_progress(
         own = decode_commit(record.commit)
         if own.number >= expected.commit:
             continue
-        lacks = f"{names[other]} has commit {own.number} and should have commit {expected.commit}"
-        # A database that was closed cleanly needs no log, so it can lack commits only if somebody
-        # replaced it with an older copy.
+        lacks = (
+            f"{names[other]} has the commit {own.number}, but must have the commit "
+            f"{expected.commit}"
+        )
+        # A database that was closed cleanly needs no log. So it can lack commits only if an older
+        # copy has replaced it.
         if expected.sealed:
             raise lost_rows(store, where, lacks)
         if own.record is None:
@@ -325,14 +326,14 @@ def _behind(segments: Iterable[str], record: StoreRecord) -> str:
     )
     return (
         f"the end of a write-ahead log was lost: {', '.join(segments)}. So kstore uses the offsets "
-        f"of the last commit that all segments have ({offsets or 'none'}); process the input again "
+        f"of the last commit that all segments have ({offsets or 'none'}). Process the input again "
         "from these offsets"
     )
 
 
 @lru_cache
 def _warn(where: str, text: str) -> None:
-    """Log a warning, but only once, even if the store is read again."""
+    """Log a warning. Log it only once, even if the store is read again."""
     _log.warning("%s: %s", where, text)
 
 
@@ -354,11 +355,11 @@ def _check_present(
 
 
 def lost_rows(store: str, where: Path, what: str) -> InconsistentStateError:
-    """Return the error for a store that has lost rows, so that no offsets are valid for it."""
+    """Return the error for a store that has lost rows, so no offsets are valid for it."""
     set_aside = command("doctor", where.parent, options=f"--set-aside {store}")
     return InconsistentStateError(
-        f"the store {store!r} in {where.parent} has lost rows that its offsets count as written: "
-        f"{what}. Nothing was changed. Put the files back from a copy. Or set the store aside "
-        f"({set_aside}), and then restore it from its changelog or process its input again from "
-        "the start"
+        f"the store {store!r} in {where.parent} has lost rows, although its offsets say that the "
+        f"rows were written: {what}. Nothing was changed. Put the files back from a copy. Or move "
+        f"the store to another folder ({set_aside}), and then restore it from its changelog or "
+        "process its input again from the start"
     )

@@ -1,9 +1,9 @@
 # cython: language_level=3
 """Scans that read several segments, one after another.
 
-A scan returns the rows as they were when the scan was created, although it opens a segment only
-when it reaches the segment. Before a write changes a segment, every scan that has not reached the
-segment opens its iterator over it.
+Writes after the creation of a scan do not change its result. Yet the scan opens a segment only when
+it reaches the segment. Before a write changes a segment, every scan that has not reached the
+segment opens an iterator over the segment.
 """
 
 from threading import RLock
@@ -16,7 +16,7 @@ from kstore_core.tables.staging cimport StagedNamespace
 __all__ = ["OpenScans", "SegmentScan"]
 
 
-cdef Py_ssize_t TOGETHER = 8  # the greatest number of segments that a scan opens at once
+cdef Py_ssize_t TOGETHER = 8  # the maximum number of segments that a scan opens at once
 
 
 cdef class OpenScans:
@@ -34,7 +34,7 @@ cdef class OpenScans:
         self._turn = RLock()
 
     cdef int read_first(self, Segment segment) except -1:
-        """Open an iterator over ``segment`` in each scan that has not reached the segment."""
+        """Make each scan that has not reached ``segment`` open an iterator over it now."""
         cdef SegmentScan scan
         if self._scans:
             for alive in list(self._scans.values()):
@@ -47,8 +47,8 @@ cdef class OpenScans:
 cdef class SegmentScan:
     """An iterator of chunks that reads several segments, one after another.
 
-    The scan keeps open iterators only over the segment that it is reading and over segments that
-    were written to since the scan was created.
+    The scan keeps few iterators open: over the segment that it is reading, and over segments that
+    have changed since the scan was created.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ cdef class SegmentScan:
     segments : list of Segment
         The segments to read, in ascending order. The scan changes the list.
     lo, hi : bytes or None
-        The range of keys, which is ``lo <= key < hi``, to read in each segment.
+        The range of keys to read in each segment: ``lo <= key < hi``.
     reverse : bool
         If True, read the segments and their rows in descending order.
     joined : bool
@@ -109,7 +109,7 @@ cdef class SegmentScan:
             return self._come_to_next()
         with self._others._turn:
             self._come_to_next()
-            if not self._waiting:  # Writes need not notify this scan any more.
+            if not self._waiting:  # Writes no longer need to notify this scan.
                 self._others._scans.pop(id(self), None)
         return 0
 
@@ -187,7 +187,7 @@ cdef class SegmentScan:
 
     def __del__(self):
         if self._waiting is not None:
-            # No other thread has a reference to this scan. To wait for the lock could deadlock.
+            # No other thread has a reference to this scan. A wait for the lock could deadlock.
             self._release()
 
     cdef int _release(self) except -1:

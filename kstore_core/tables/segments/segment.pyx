@@ -17,16 +17,16 @@ cdef class Segment:
     Parameters
     ----------
     number : int
-        The segment id. It is the time of a row divided by the segment interval and truncated.
+        The segment id: the time of a row, divided by the segment interval and truncated.
 
     Attributes
     ----------
     table : Table or None
         The table of the segment's rows; None before the first use.
     used : int
-        The time of the last use, as the value of a counter of the uses of all segments.
+        The order of the last use: the value of a counter of the uses of all segments.
     users : int
-        The number of calls and scans that use the segment now.
+        The number of calls and scans that are using the segment.
     """
 
     def __init__(self, long long number):
@@ -90,9 +90,9 @@ cdef class Segment:
             self.users -= 1
 
     cdef tuple _start(self, bytes lo, bytes hi, bint reverse):
-        """Return the first chunk of a scan and an iterator of the rest, each None if empty.
+        """Return the first chunk of a scan, and an iterator of the rest. An empty part is None.
 
-        If an iterator is returned, the code that closes the iterator must decrement ``users``.
+        The code that closes the iterator must decrement ``users``.
         """
         cdef object chunk, rest = None
         self.users += 1

@@ -1,4 +1,4 @@
-"""A replacement for a closed database, which opens the real database at the next use.
+"""A replacement for a closed database. It opens the real database at the next use.
 
 While the real database is closed, the namespaces with staged rows refer to the replacement. Writes
 to these namespaces and lookups in them work as before.
@@ -18,7 +18,7 @@ __all__ = ["SleepingDatabase"]
 
 
 class Sleeper(Protocol):
-    """The owner of a database. It does not close the database while another thread has the lock."""
+    """The owner of a database. It closes the database only while it holds the lock."""
 
     @property
     def lock(self) -> AbstractContextManager[Any]: ...
@@ -59,10 +59,10 @@ class SleepingDatabase(Database):
         return self._made().load(namespace, chunks)
 
     def sync(self) -> None:
-        """Do nothing, because the close of the database has made all writes durable."""
+        """Do nothing, because the close of the real database has made all writes durable."""
 
     def close(self) -> None:
-        """Do nothing, because the database is closed."""
+        """Do nothing, because the real database is closed."""
 
     def drop_namespace(self, name: str) -> None:
         self._made().drop_namespace(name)

@@ -1,10 +1,9 @@
 # cython: language_level=3, cdivision=True
 """The table of a window or session store, whose rows are divided into segments of time.
 
-The time in the key of a row determines the row's segment. A segment expires as a whole. The
-segments are stored by other modules: each segment in a separate database, or all segments in one
-table under key prefixes. A scan returns rows in the order of ``(segment, key)`` or in the reverse
-order.
+The time in the key of a row determines the row's segment. A segment expires as a whole. Other
+modules store the segments: each segment in a separate database, or all segments in one table with
+key prefixes. A scan returns rows in the order of ``(segment, key)`` or in the reverse order.
 
 The table accepts late records. The typed store checks with its clock whether a record is late
 before it writes the record.
@@ -40,15 +39,15 @@ cdef class SegmentedTable:
     home : Segments
         The storage of the segments: a `ChildSegments` or a `PrefixedSegments`.
     time_of : callable
-        A function that takes the key of a row and returns the row's time in ms. This is the start
-        of a window or the end of a session.
+        A function that takes the key of a row and returns the row's time in ms: the start of a
+        window or the end of a session.
     interval_ms : int
         The width of a segment in ms.
 
     Attributes
     ----------
     rows : StagedNamespace
-        A namespace of the store. Scans of the table fail after its close.
+        A namespace of the store. After its close, scans of the table fail.
     key_overhead : int
         The number of bytes that the storage adds to each key of the table.
     dropped : int
@@ -108,7 +107,7 @@ cdef class SegmentedTable:
         if segment is None:
             if number < 0:
                 raise ValueError(
-                    f"the key of a row has a negative time, in segment {number}; times must be >= 0"
+                    f"the key of a row has a negative time, in segment {number}; the time must be at least 0"
                 )
             segment = self._home.segment(number)
         segment._touch()
@@ -117,19 +116,19 @@ cdef class SegmentedTable:
 
     cdef long long _id_of(self, bytes key) except? -1:
         if key is None:
-            raise TypeError("a key is bytes, not None")
+            raise TypeError("a key must be bytes, not None")
         cdef long long time = self._time_of(key)
         return time / self._interval
 
     cdef int _adopt(self, Segment segment) except -1:
-        """Add a segment to the table's list, unless the list already contains the segment."""
+        """Add a segment to the list of segments if the list does not contain it."""
         if segment.id not in self._segments:
             self._segments[segment.id] = segment
             insort(self._ids, segment.id)
         return 0
 
     def segment_of(self, bytes key):
-        """Return the id of the segment for the time in ``key``. The segment need not exist."""
+        """Return the id of the segment for the time in ``key``. The segment may not exist."""
         return self._id_of(key)
 
     cdef list _within(self, long long lo, long long hi):
@@ -224,16 +223,16 @@ cdef class SegmentedTable:
         self.rows._check_open()
         return self._home.approximate_count()
 
-    # Writes. A write to an expired segment is ignored. Writes and expiry take the lock. A put to an
-    # open segment does not need the lock if no scan is open and staging has room, because then no
-    # other thread can run before the row is staged.
+    # Writes. A write to an expired segment is ignored. Writes and expiry take the lock. There is
+    # one exception: a put to an open segment, while no scan is open and staging has room. In this
+    # case no other thread can run before the row is staged.
 
     cpdef object put_one(self, bytes key, bytes value):
         """Write the value of ``key``, or delete the row if ``value`` is None."""
         self.put_at(self._id_of(key), key, value)
 
     cdef int put_at(self, long long number, bytes key, bytes value) except -1:
-        """Write a row to a segment, which must be that of the time in ``key``."""
+        """Write a row to the segment with the id ``number``, to which ``key`` must belong."""
         cdef Segment segment
         cdef Py_ssize_t most = MOST_TIMES_STAGED * (len(key) + SEGMENT_BYTES)
         if value is not None:
@@ -271,7 +270,7 @@ cdef class SegmentedTable:
                 self._adopt(segment)
 
     def delete_range(self, bytes lo not None, bytes hi):
-        """Delete the rows with ``lo <= key < hi`` from every segment; no upper limit if None."""
+        """Delete the rows with ``lo <= key < hi`` from every segment; None means no limit."""
         cdef Segment segment
         self.rows._check_writable()
         with self._turn:
@@ -299,7 +298,7 @@ cdef class SegmentedTable:
                 if number < last:
                     raise ValueError(
                         f"a row of segment {number} comes after a row of segment {last}; rows must "
-                        "be loaded in the order of their segments"
+                        "be loaded in ascending order of their segments"
                     )
                 last = number
                 segment = self._to_write(number)
@@ -309,7 +308,7 @@ cdef class SegmentedTable:
         return count
 
     def _runs(self, chunks):
-        """Yield ``(segment id, keys, values)``; chunks are split where the segment changes."""
+        """Yield ``(segment id, keys, values)``. A chunk with rows of several segments is split."""
         cdef Py_ssize_t begin = 0, end
         for keys, values in chunks:
             begin = 0
@@ -323,8 +322,8 @@ cdef class SegmentedTable:
     def expire(self, long long first_live):
         """Remove the segments before ``first_live`` from the table.
 
-        The next commit drops them. If no commit follows, the next open of the store finds these
-        segments again. Scans that are already open continue to read them.
+        The next commit drops the removed segments. If no commit follows, the next open of the store
+        finds these segments again. Scans that are already open continue to read these segments.
         """
         with self._turn:
             if first_live > self._first_live:

@@ -1,4 +1,4 @@
-"""The choice of the table that reads a database, according to the formats of its rows.
+"""The choice of the table for a database, according to the formats of the rows in the database.
 
 The rules are those of ``RocksDBStore.openRocksDB`` in Kafka Streams and of its subclasses for
 timestamps and headers. docs/upgrade.md has a table of these rules.
@@ -20,14 +20,14 @@ from kstore_core.tables.upgrade.dual import DualTable
 __all__ = ["DEFAULT", "Layout", "check_namespaces", "drop_empty", "look_at", "open_table"]
 
 DEFAULT = "default"
-"""The name of the namespace that every database has. This namespace is never dropped."""
+"""The name of the namespace that every database has, and that is never dropped."""
 
 _log = logging.getLogger("kstore_core")
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The older formats that a database contains when it is opened in a newer format.
+    """The older formats in a database that is opened in a newer format.
 
     Attributes
     ----------
@@ -74,11 +74,11 @@ def look_at(
     if len(full) > 1 or (full and full[0].namespace == DEFAULT and moved):
         finish = value_format if value_format.namespace in found else moved[-1]
         rows = " and of ".join(old.name for old in full)
-        beside = "" if len(full) > 1 else f" beside the empty namespace of {moved[0].name}"
+        beside = "" if len(full) > 1 else f" and the empty namespace of {moved[0].name}"
         raise InconsistentStateError(
-            f"inconsistent state: the store at {database.path} holds rows of {rows}{beside} and "
-            f"was opened as {value_format.name!r}. So an earlier upgrade was begun and not "
-            "finished; nothing was changed. Finish the upgrade with: "
+            f"inconsistent state: the store at {database.path} contains rows of {rows}{beside}, "
+            f"and was opened with the format {value_format.name!r}. An earlier upgrade was begun "
+            "but not finished. Nothing was changed. Finish the upgrade with: "
             + command("upgrade", "PATH", store or database.path.name, options=f"--to {finish.name}")
         )
     empty = tuple(f.namespace for f in moved if f not in full)
@@ -110,14 +110,15 @@ def _refuse(name: str, value_format: ValueFormat, shape: str, database: Database
     newer = next((f for f in of_shape(shape) if f.namespace == name), None)
     if newer is not None and value_format.name in newer.upgrades:
         raise FormatDowngradeError(
-            f"{where} holds the format {newer.name!r} and was opened as {value_format.name!r}; a "
-            f"store cannot be downgraded in place. Open it as {newer.name!r}, or rewrite it in the "
-            f"older format: kstore migrate PATH STORE --to {value_format.name}"
+            f"{where} has the format {newer.name!r}, but was opened with a spec of the older "
+            f"format {value_format.name!r}. A store cannot be downgraded in place. Open the store "
+            f"with a spec of the format {newer.name!r}, or rewrite the store in the older format: "
+            f"kstore migrate PATH STORE --to {value_format.name}"
         )
     raise InconsistentStateError(
         f"unexpected namespace {name!r} in {where}: no format of a {shape.replace('_', '-')} store "
-        "has this namespace, so the store has another shape, or another program wrote it; nothing "
-        "was changed"
+        "has this namespace. Either the store has another shape, or another program wrote the "
+        "namespace. Nothing was changed. Open the store with a spec of its shape"
     )
 
 
@@ -147,21 +148,16 @@ def open_table(
     writable : bool
         If True, drop the empty namespaces of older formats. If False, change nothing.
     migrate_on_read : bool
-        If True, a lookup that finds a row of the older format moves it to the new format.
-    shape : str, optional
-        The shape of the store; the first shape of the format if None.
-    store : str, optional
-        The name of the store for errors; the name of the database's directory if None.
+        If True, a lookup of a row in the older format moves the row to the new format.
+    shape, store : str, optional
+        As in :func:`look_at`.
     segment_bytes : int
-        The size in bytes of the segment id with which each key begins; 0 if keys have no such id.
+        The size in bytes of the segment id at the beginning of each key; 0 if there is none.
 
     Raises
     ------
-    FormatDowngradeError
-        The database contains a newer format than ``value_format``.
-    InconsistentStateError
-        The database has a namespace that no format of this shape uses, or it contains rows of two
-        older formats.
+    FormatDowngradeError, InconsistentStateError
+        See :func:`look_at`.
     """
     layout = look_at(database, value_format, shape, store)
     if writable:
@@ -178,8 +174,8 @@ def open_table(
 def drop_empty(database: Database, layout: Layout) -> None:
     """Drop the empty namespaces of a layout.
 
-    The rows of these namespaces were moved by earlier writes, and a power cut may undo writes that
-    are not synced, but not the drop. So the database is synced before the drop.
+    Earlier writes have moved the rows of these namespaces. A power cut may undo writes that are not
+    synced, but it does not undo the drop. So the database is synced before the drop.
     """
     if layout.empty:
         database.sync()
@@ -189,7 +185,7 @@ def drop_empty(database: Database, layout: Layout) -> None:
 
 
 def _mode(value_format: ValueFormat, layout: Layout) -> str:
-    """Return the mode of an open in the words that Kafka Streams writes to its log."""
+    """Return the mode of an open in the words of the log of Kafka Streams."""
     if layout.older is None:
         return "regular headers-aware mode" if value_format.headers else "regular mode"
     if not value_format.headers:

@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""A table for a store during an upgrade, when some rows have the new format and some the old one.
+"""A table for a store during an upgrade, with rows in the new format and rows in the old format.
 
-Rows of the old format are in one namespace, and rows of the new format in another. A read converts
-a row of the old format. A write removes the old row and stores the new row. A lookup does this too
+Rows in the old format are in one namespace, and rows in the new format in another. A read converts
+a row in the old format. A write removes the old row and stores the new row. A lookup does this too
 if ``migrate_on_read`` is set. These are the rules of ``DualColumnFamilyAccessor`` in Kafka Streams;
-see docs/upgrade.md. kstore adds two rules: a new row and the removal of its old row are staged
-together, and a lookup does not move a row if staging has no room for it.
+see docs/upgrade.md. kstore adds two rules. A new row and the removal of its old row are staged
+together. A lookup does not move a row if staging has no room for it.
 """
 
 from kstore_core.engine import Rows
@@ -25,8 +25,8 @@ cdef class DualTable(PointTable):
     Parameters
     ----------
     old, new : StagedNamespace
-        The two namespaces, of the same database and with the same `Staging`. If both namespaces
-        have a key, a read returns the row of the new namespace.
+        The two namespaces. They must belong to the same database and have the same `Staging`. If
+        both namespaces have a key, a read returns the row of the new namespace.
     convert : callable
         The function ``convert(key, value)`` that returns the new value of an old row.
     migrate_on_read : bool
@@ -35,7 +35,7 @@ cdef class DualTable(PointTable):
     Attributes
     ----------
     rows : StagedNamespace
-        The new namespace. Scans of the table fail after its close.
+        The new namespace. After its close, scans of the table fail.
     namespaces : tuple of StagedNamespace
         Both namespaces. A commit must write their staged rows in one batch.
     """
@@ -57,11 +57,6 @@ cdef class DualTable(PointTable):
     segment_of = expire = None
     key_overhead = 0
 
-    @property
-    def points(self):
-        """The object through which compiled code reads and writes single rows: this table."""
-        return self
-
     cdef object look_up(self, bytes key):
         return self.get(key)
 
@@ -73,7 +68,7 @@ cdef class DualTable(PointTable):
     # row.
 
     cpdef object get(self, bytes key):
-        """Return the value of ``key``, or None. An old row is converted, and moved if allowed."""
+        """Return the value of ``key``, or None. Convert an old row, and move it if allowed."""
         cdef unsigned long long writes
         cdef object value
         while True:
@@ -174,7 +169,7 @@ cdef class DualTable(PointTable):
     # opposite order the scan would miss the row.
 
     def scan(self, bounds):
-        """Return an iterator of chunks of rows in key order. Later writes do not change it.
+        """Return an iterator of chunks of rows in key order, as of the time of this call.
 
         Old rows are converted, but not moved.
         """
@@ -218,8 +213,8 @@ cdef class DualTable(PointTable):
         self.rows._check_writable()
         if self._old.base.first() is None:
             return self.rows.load(chunks)
-        # Otherwise a lookup during the load could stage a converted row, which would hide a loaded
-        # row.
+        # Otherwise a lookup during the load could stage a converted row, and this row would hide a
+        # loaded row.
         self._migrates = False
         try:
             count = self.rows.load(self._noting(chunks, replaced))

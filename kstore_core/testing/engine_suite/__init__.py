@@ -1,4 +1,4 @@
-"""The engine suite: tests of every testable sentence of :mod:`kstore_core.engine`."""
+"""The tests of what :mod:`kstore_core.engine` requires of an engine."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class EngineSuite(
     ScanPromises,
     LookupPromises,
 ):
-    """The promises of every engine. Derive a class whose name begins with ``Test``.
+    """The tests that every engine must pass. Derive a class whose name begins with ``Test``.
 
     ::
 
@@ -50,7 +50,7 @@ class EngineSuite(
             def make_engine(self):
                 return MyEngine()
 
-    The ``capabilities`` of an engine name what it cannot do; there the suite expects a refusal.
-    ``variants`` are options to run the whole suite with. ``lives`` is the number of random
-    sequences of calls.
+    If the ``capabilities`` of an engine exclude a call, the suite expects that the call raises an
+    error. The attribute ``variants`` contains options of the engine, with which the whole suite is
+    run again. The attribute ``lives`` is the number of random sequences of calls.
     """

@@ -1,4 +1,4 @@
-"""The base of the engine suite. It opens databases and closes them after each test."""
+"""The base class of the engine suite, which opens databases and closes them after each test."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["STORE", "EnginePart", "Pairs", "numbered", "path_under", "put", "rea
            "within"]  # fmt: skip
 
 STORE = "orders"
-"""The store of most tests. Messages must name it."""
+"""The name of the store in most tests. Error messages must contain this name."""
 
 Pairs = list[tuple[bytes, bytes]]
 
 
 class EnginePart(Suite):
-    """Base of every part of the engine suite."""
+    """The base class of all test classes of the engine suite."""
 
     def open(
         self,
@@ -37,30 +37,30 @@ class EnginePart(Suite):
         return database
 
     def reopen(self, database: Database, *, read_only: bool = False) -> Database:
-        """Close and reopen ``database``. If the engine is persistent, use a new engine object."""
+        """Close and reopen ``database``, with a new engine object if the engine is persistent."""
         database.close()
         if self.able.persistent:
             self.engine = self.new_engine()
         return self.open(read_only=read_only)
 
     def filled(self, rows: Mapping[bytes, bytes], **arguments: Any) -> Database:
-        """Open a database, and put ``rows`` into its default namespace."""
+        """Open a database, and write ``rows`` to its default namespace."""
         database = self.open(**arguments)
         put(database, rows)
         return database
 
 
 def put(database: Database, rows: Mapping[bytes, bytes | None], namespace: str = "default") -> None:
-    """Write rows in one batch. A missing namespace is created."""
+    """Write rows in one batch. Create the namespace if it is missing."""
     database.namespace(namespace)
     keys = sorted(rows)
     database.write({namespace: Rows(keys, [rows[key] for key in keys])})
 
 
 def read(source: Iterable[Any] | Namespace | Database | Snapshot) -> Pairs:
-    """Return every row of a scan or a namespace, and check each chunk.
+    """Return all rows of a scan or a namespace, and check each chunk.
 
-    For a database or a snapshot, read its namespace ``default``.
+    If the argument is a database or a snapshot, read its namespace ``default``.
     """
     if isinstance(source, Database | Snapshot):
         source = source.namespace("default")
@@ -77,19 +77,19 @@ def read(source: Iterable[Any] | Namespace | Database | Snapshot) -> Pairs:
 
 
 def numbered(count: int, value: bytes = b"v", start: int = 0) -> dict[bytes, bytes]:
-    """Return rows with ascending keys."""
+    """Return ``count`` rows, whose keys are ascending numbers of eight digits."""
     return {b"%08d" % number: value for number in range(start, start + count)}
 
 
 def path_under(root: Path, database: Database, home: Path) -> Path:
-    """Return the path of a database, with ``root`` in place of its state directory ``home``."""
+    """Return the path that a database of the state directory ``home`` would have in ``root``."""
     return root / database.path.absolute().relative_to(home.absolute())
 
 
 def within(
     rows: Mapping[bytes, bytes], lo: bytes | None, hi: bytes | None, *, reverse: bool = False
 ) -> Pairs:
-    """Return the rows that a scan must return: ``lo <= key < hi``, in unsigned byte order."""
+    """Return the rows with ``lo <= key < hi``, sorted as a scan must return them."""
     return [
         (key, rows[key])
         for key in sorted(rows, reverse=reverse)

@@ -1,4 +1,4 @@
-"""Random sequences of calls, which find faults that no single call shows."""
+"""Tests by random sequences of calls, which find faults that no single call shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every way to use a database, for tests of errors that each use must raise."""
+"""A list of all ways to use a database, for tests of an error that each of them must raise."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["every_use"]
 
 
 def every_use(database: Database, target: Path) -> dict[str, Callable[[], object]]:
-    """Return functions that use ``database``, by name. It must be open and have many rows.
+    """Return a dict of functions, each of which uses ``database`` in another way.
 
-    ``target`` is the path of a checkpoint.
+    The database must be open and have many rows. ``target`` is the path of a new checkpoint.
     """
     live = database.namespace("default")
     snapshot = database.snapshot()

@@ -1,9 +1,9 @@
-"""The interrupter. It ends a call by a KeyboardInterrupt, and checks that work can continue.
+"""Tests that interrupt calls on a state directory, and check that the directory stays usable.
 
-A signal interrupts a call on a state directory in this process, at a chosen bytecode or after a
-chosen time. Then the interrupter makes the same call again, commits records, and closes and reopens
-the directory. Its contents must be those of a run without an interrupt. See
-docs/extending/testing.md.
+A signal interrupts a call in this process, at a chosen bytecode or after a chosen time, so that the
+call raises KeyboardInterrupt. Then the test makes the same call again, commits records, and closes
+and reopens the directory. The directory must then have the same contents as after a run without an
+interrupt. See docs/extending/testing.md.
 """
 
 from kstore_core.testing.interrupter.interrupting import Interrupter, Tally, WedgedError

@@ -1,4 +1,4 @@
-"""``python -m kstore_core.testing.interrupter``: thousands of interrupts, counted."""
+"""The program ``python -m kstore_core.testing.interrupter``, which interrupts many calls."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The point of an interrupt: a counted bytecode, or a time."""
+"""The classes that interrupt a block of code at a chosen bytecode or after a chosen time."""
 
 from __future__ import annotations
 
+import opcode
 import signal
 import sys
 from collections.abc import Callable
@@ -13,16 +14,17 @@ from kstore_core.system.interrupts import uninterrupted
 
 __all__ = ["AIMS", "Aim", "AtStep", "AtTime", "Raised"]
 
+_RETURN = opcode.opmap["RETURN_VALUE"]
 _HERE = __file__.rpartition("/")[0] + "/"
 
 
 class Aim:
-    """Base of context managers that interrupt the code in their block, or count its steps.
+    """The base class of context managers that interrupt the code in their block.
 
     Attributes
     ----------
     hit : bool
-        True after the interrupt.
+        True once the block was interrupted.
     """
 
     hit = False
@@ -34,27 +36,26 @@ class Aim:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Prevent any later interrupt."""
+        """End the block, so that it is not interrupted any more."""
 
 
 class AtStep(Aim):
-    """An interrupt by a signal at the n-th step of the main thread.
+    """A context manager that interrupts its block by a signal at the n-th step of the main thread.
 
-    A step is one bytecode operation of Python.
-
-    CPython checks for signals at fewer points. Steps of the interrupter are not counted, because it
-    has the role of the calling program. At the end of a ``with`` block the program has the handle,
-    and CPython does not check for signals there.
+    A step is one bytecode operation of Python. CPython itself checks for signals at fewer points.
+    It never does so at the return of a value, so there the interrupt waits for the next step.
+    Steps in the interrupter's own code are not counted, because this code stands for the user's
+    program, which is not under test.
 
     Parameters
     ----------
     step : int or None
-        The number of the step, from 1 on. None only counts the steps.
+        The number of the step to interrupt, beginning at 1. If None, the steps are only counted.
 
     Attributes
     ----------
     steps : int
-        The steps so far.
+        The number of steps so far.
     """
 
     def __init__(self, step: int | None = None) -> None:
@@ -87,7 +88,9 @@ class AtStep(Aim):
     def _trace(self, frame: FrameType, event: str, argument: object) -> Callable[..., Any]:
         if event == "opcode":
             self.steps += 1
-            if self.steps == self._step:
+            if self.steps == self._step and frame.f_code.co_code[frame.f_lasti] == _RETURN:
+                self._step += 1
+            elif self.steps == self._step:
                 self.hit = True
                 self._where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
                 sys.settrace(self._before)
@@ -99,10 +102,10 @@ class AtStep(Aim):
 
 
 class Raised(AtStep):
-    """A KeyboardInterrupt that is raised at the n-th step, without a signal.
+    """A context manager that raises KeyboardInterrupt at the n-th step without a signal.
 
-    Sections that delay signals do not delay it, as with an exception that another thread sends by
-    ``PyThreadState_SetAsyncExc``. Steps in Python's standard library are not counted.
+    So sections that delay signals do not delay this exception. Another thread can send such an
+    exception by ``PyThreadState_SetAsyncExc``. Steps in Python's standard library are not counted.
     """
 
     def _counts(self, frame: FrameType) -> bool:
@@ -117,7 +120,7 @@ class Raised(AtStep):
 
 
 class AtTime(Aim):
-    """A signal after a number of seconds."""
+    """A context manager that interrupts its block by a signal after some seconds."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = max(seconds, 1e-6)
@@ -147,4 +150,4 @@ class AtTime(Aim):
 
 
 AIMS = ("step", "time")
-"""The default aims; ``"raised"`` is used on request only."""
+"""The default kinds of interrupts. The kind ``"raised"`` is used only on request."""

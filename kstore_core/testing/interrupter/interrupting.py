@@ -1,4 +1,4 @@
-"""Repeated interrupts of a call, and the counts of their effects."""
+"""The class that interrupts a call many times, and counts the effects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OPEN_FILES = Path("/proc/self/fd")
 
 
 class WedgedError(AssertionError):
-    """A failure, a missing row or an open file after an interrupt."""
+    """The error that an interrupted state directory fails, lacks a row, or leaves a file open."""
 
 
 @dataclass
@@ -37,14 +37,14 @@ class Tally(Counts):
     Attributes
     ----------
     interrupts : int
-        Interrupts so far.
+        The number of interrupts so far.
     raised : int
-        Interrupts after which the call raised KeyboardInterrupt. Python drops an interrupt that
-        comes while it frees an object.
+        The number of interrupts after which the call raised KeyboardInterrupt. Python drops an
+        interrupt that comes while Python frees an object.
     trials : int
-        State directories that passed the checks after one to three interrupts.
+        The number of state directories that passed the checks after one to three interrupts.
     wedged : int
-        State directories that failed the checks.
+        The number of state directories that failed the checks.
     """
 
     interrupts: int = 0
@@ -54,19 +54,19 @@ class Tally(Counts):
 
 
 class Interrupter:
-    """Interrupts one call of one kind of state directory.
+    """An object that interrupts one call many times, with one kind of state directory.
 
     Parameters
     ----------
     make_engine : callable
-        Returns a new engine.
+        A function that returns a new engine.
     chosen : Combination
     operation : str
-        One of :data:`OPERATIONS`.
+        The name of the call, which is a key of :data:`OPERATIONS`.
     root : Path
         The parent of the state directories. It must be empty or missing.
     seed : int
-        The seed of the changes and of the interrupts.
+        The seed of the random changes and of the random points of the interrupts.
     aims : sequence of str
         The kinds of interrupts: ``"step"``, ``"time"``, ``"raised"``.
 
@@ -99,15 +99,15 @@ class Interrupter:
         self._wanted: Contents | None = None
 
     def run(self, interrupts: int) -> Tally:
-        """Interrupt the call this many times.
+        """Interrupt the call ``interrupts`` times.
 
         Raises
         ------
         ValueError
             ``interrupts`` is less than 1.
         WedgedError
-            The contents after an interrupt differ from the contents without an interrupt. The
-            directory is not changed after that.
+            A state directory failed the checks after an interrupt. It is not removed, so that it
+            can be examined.
         """
         if interrupts < 1:
             raise ValueError(f"interrupts must be 1 or more, not {interrupts}")
@@ -120,7 +120,7 @@ class Interrupter:
         return self.tally
 
     def _measure(self) -> None:
-        """Record the steps, the time and the final contents of a call without an interrupt."""
+        """Measure the steps, the time and the final contents of a call without an interrupt."""
         trial = self._prepared()
         with AtStep(None) if "raised" not in self._aims else Raised(None) as counted:
             self._operation.call(trial)
@@ -175,8 +175,8 @@ class Interrupter:
             self.tally.wedged += 1
             raise WedgedError(
                 f"{self._name} of {self._chosen} on {trial.engine.name} with seed {self._seed} was "
-                f"interrupted ({', '.join(map(repr, aims))}) and then: {type(error).__name__}: "
-                f"{error}; see {trial.root}"
+                f"interrupted ({', '.join(map(repr, aims))}), and afterwards raised "
+                f"{type(error).__name__}: {error}. The files are in {trial.root}"
             ) from error
         shutil.rmtree(trial.root, ignore_errors=True)
         self.tally.trials += 1
@@ -184,7 +184,7 @@ class Interrupter:
     def _interrupt(
         self, trial: Trial, interrupts: int, errors: list[BaseException], aims: list[Aim]
     ) -> None:
-        """Make and interrupt the call this many times."""
+        """Call the operation ``interrupts`` times, and interrupt each call."""
         for _ in range(interrupts):
             aim = self._aim()
             aims.append(aim)
@@ -207,10 +207,11 @@ class Interrupter:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress Python's own reports of interrupts.
+    """Suppress the messages that Python prints because of interrupts.
 
-    Python reports an interrupt that comes while it frees an object. Python also warns if it frees
-    an open handle. This happens if the interrupt comes between the call and the ``with`` block.
+    Python prints a message about an interrupt that comes while Python frees an object. Python also
+    warns if it frees an open handle, which happens if an interrupt comes between the call and its
+    ``with`` block.
     """
     hook = sys.unraisablehook
 
@@ -228,7 +229,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _check_closed(root: Path) -> None:
-    """Raise if a file below ``root`` is open, on systems that list the open files."""
+    """Raise if a file below ``root`` is open. Do nothing if the system does not list open files."""
     gc.collect()
     if not _OPEN_FILES.is_dir():
         return

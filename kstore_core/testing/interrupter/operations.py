@@ -1,4 +1,4 @@
-"""The calls that are interrupted. Each has a preparation, the call, and a check."""
+"""The calls that the interrupter interrupts, with their preparations and checks."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from kstore_core.testing.kinds import EDGES
 __all__ = ["OPERATIONS", "Operation", "older_of", "operations_of"]
 
 _LATER = 100
-"""Commits until every segment has expired; two commits are 1 ms."""
+"""The number of commits after which every segment has expired. Two commits advance time by 1 ms."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """A call.
+    """A call that can be interrupted, with its preparation and its check.
 
     Attributes
     ----------
     fits : callable
-        True if the call can be made for a combination, on an engine of these capabilities.
+        A function that returns True if a combination and an engine's capabilities allow the call.
     begin : callable
-        The preparation.
+        The function that prepares the state directory.
     call : callable
-        The call itself. It must also succeed after an interrupt.
+        The function that is interrupted. It must succeed when it is called again.
     check : callable
-        Additional checks after the call has returned.
+        A function that makes additional checks after the call has returned.
     new : bool
         True if there is no state directory before the call.
     older : bool
@@ -59,7 +59,7 @@ def _is_logged(chosen: Combination, able: Capabilities) -> bool:
 
 
 def _is_restored(chosen: Combination, able: Capabilities) -> bool:
-    """Return True if the stores of a combination can be restored after they were opened."""
+    """Return True if open stores of a combination can be restored."""
     return _is_logged(chosen, able) and not any(subject.duplicates for subject in chosen.subjects)
 
 
@@ -77,7 +77,7 @@ def _is_upgraded(chosen: Combination, able: Capabilities) -> bool:
 
 
 def older_of(subject: Subject) -> Subject | None:
-    """Return the same store in the oldest format that can be upgraded, or None."""
+    """Return the store in the oldest format from which it can be upgraded, or None."""
     older = [edge.older for edge in EDGES if edge.newer == subject.kind]
     return replace(subject, kind=older[0]) if older else None
 
@@ -86,7 +86,7 @@ def older_of(subject: Subject) -> Subject | None:
 
 
 def _nothing(trial: Trial) -> None:
-    """Prepare nothing. The directory remains closed."""
+    """Do nothing, because the call needs a closed directory."""
 
 
 def _open(trial: Trial) -> None:
@@ -107,7 +107,10 @@ def _lose(trial: Trial) -> None:
 
 
 def _lose_and_open(trial: Trial) -> None:
-    """Open an empty directory without a changelog. The call restores from the earlier changelog."""
+    """Remove the stores, and open the directory without a restore.
+
+    The next operation, which is interrupted, then restores the stores.
+    """
     _lose(trial)
     trial.chosen = replace(trial.chosen, layers="bare")
     trial.open()
@@ -130,7 +133,7 @@ def _close(trial: Trial) -> None:
 
 
 def _logs(trial: Trial) -> list[tuple[Path, str]]:
-    """Return the directory and the topic of each store's changelog."""
+    """Return the directory of the changelogs and the topic, for each store."""
     names = [subject.name for subject in trial.subjects]
     return [(trial.root / "logs", f"killed-{name}-changelog") for name in names]
 
@@ -177,7 +180,7 @@ def _is_a_copy(trial: Trial) -> None:
 
 
 def _replay(trial: Trial) -> None:
-    """Restore the stores from the compacted changelogs."""
+    """Remove the stores, and open the directory, which restores them from their changelogs."""
     _lose(trial)
     trial.open()
 
@@ -201,5 +204,5 @@ drops segments. ``reload`` is an open that restores everything from the changelo
 
 
 def operations_of(chosen: Combination, able: Capabilities) -> list[str]:
-    """Return the names of the calls that can be made for a combination."""
+    """Return the names of the calls that a combination and an engine's capabilities allow."""
     return [name for name, one in OPERATIONS.items() if one.fits(chosen, able)]

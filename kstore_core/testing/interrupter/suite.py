@@ -1,4 +1,4 @@
-"""Tests that interrupt calls on an engine."""
+"""The tests that interrupt calls on state directories of an engine."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["InterruptSuite"]
 
 
 class InterruptSuite(Suite):
-    """Interrupt calls on an engine, in one test for each of :data:`OPERATIONS`.
+    """The tests that interrupt calls on an engine, one test for each of :data:`OPERATIONS`.
 
-    Each test uses a key-value store and a window store in one state directory. The seed chooses the
-    durability level and the layers.
+    Each test uses a key-value store and a window store in one state directory. The attribute
+    ``seed`` determines the durability level and the layers of the stores.
 
     Attributes
     ----------
     interrupts : int
-        Interrupts per call.
+        The number of interrupts per test.
     seed : int
     """
 

@@ -15,21 +15,21 @@ from kstore_core.testing.killer.writer import INPUT, stage
 __all__ = ["COMMITS", "Contents", "Trial"]
 
 COMMITS = 3
-"""The commits before the call."""
+"""The number of commits before the call."""
 
 Contents = dict[str, Any]
 
 
 @dataclass
 class Trial:
-    """A state directory in one process.
+    """A state directory that is tested in this process.
 
     Attributes
     ----------
     engine : Engine
     chosen : Combination
     subjects : tuple of Subject
-        The stores; before an upgrade those of the older format.
+        The stores, which have the older format until they were upgraded.
     root : Path
         The parent of the state directory and of the logs.
     seed : int
@@ -37,9 +37,9 @@ class Trial:
     number : int
         The number of the next commit.
     state : StateDirectory or None
-        None while the directory is closed.
+        The open state directory; None while it is closed.
     stores : list
-        Each subject with its open store.
+        Pairs of a subject and its open store.
     """
 
     engine: Engine
@@ -53,11 +53,11 @@ class Trial:
 
     @property
     def home(self) -> Path:
-        """The state directory."""
+        """The path of the state directory."""
         return self.root / "0_0"
 
     def open(self) -> StateDirectory:
-        """Open the directory and its stores, unless they are open."""
+        """Open the directory and its stores if they are not open."""
         if self.state is None:
             self.state = open_state(
                 self.home, engine=self.engine, **self.chosen.arguments(self.root)
@@ -76,14 +76,14 @@ class Trial:
         self.open().commit({INPUT: self.number})
 
     def close(self) -> None:
-        """Close the directory. If an interrupt ended an earlier close, close it again."""
+        """Close the directory. This also finishes an earlier close that was interrupted."""
         if self.state is not None:
             self.state.close()
             self.state = None
             self.stores = []
 
     def make(self) -> None:
-        """Make the first commits, in a new directory, and close it."""
+        """Make a new directory, commit to it, and close it."""
         for number in range(1, COMMITS + 1):
             self.number = number
             self.stage()
@@ -105,7 +105,7 @@ class Trial:
         }
 
     def finish(self) -> Contents:
-        """Commit twice, close, reopen, and return the contents. The reopen must not change them.
+        """Commit twice, and return the contents, which must be the same after a reopen.
 
         Raises
         ------
@@ -126,7 +126,7 @@ class Trial:
 
 
 def _as_sets(subject: Subject, rows: dict[Any, Any]) -> dict[Any, Any]:
-    """Drop repeated values, because an interrupted put that is repeated may add a value twice."""
+    """Remove repeated values of duplicates. A put that was interrupted and repeated may add two."""
     if not subject.duplicates:
         return rows
     return {place: sorted(set(items), key=repr) for place, items in rows.items()}

@@ -1,9 +1,10 @@
-"""The killer. It kills writers many times, and compares their stores with the promises.
+"""Tests that kill writing processes many times, and check the stores that remain.
 
-A writer is a separate process that commits, and reports each step in a file outside the store. The
-killer kills it during a commit, during an open, or between commits. The next writer continues in
-the same directory. At intervals the killer reads all rows and compares them with plain models. See
-docs/extending/testing.md, and docs/guarantees.md for the promises.
+A writer is a process that commits to a state directory, and reports each step in a separate file.
+The killer kills the writer during a commit, during an open, or between commits. Then it starts
+another writer in the same directory. At intervals the killer compares all rows with simple models
+in memory. docs/extending/testing.md describes the tests, and docs/guarantees.md the guarantees that
+they check.
 """
 
 from kstore_core.testing.killer.combinations import Combination, combination, combinations, covering

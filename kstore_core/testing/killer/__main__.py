@@ -1,4 +1,4 @@
-"""``python -m kstore_core.testing.killer``: thousands of kills, counted by combination."""
+"""The program ``python -m kstore_core.testing.killer``, which kills many writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of a store after its writer was killed, and after a replay."""
+"""The check of the stores that killed writers have left."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["Expected", "Span"]
 
 
 class Span(NamedTuple):
-    """The commits that the killed writers reported.
+    """The range of commits that the killed writers reported.
 
     Attributes
     ----------
     returned : int
-        The highest number of a commit that returned, also of earlier writers.
+        The highest number of a commit that returned, of all writers so far.
     begun : int
-        The highest number whose changes were begun.
+        The highest number of a commit of which a writer made at least the first change.
     """
 
     returned: int
@@ -54,12 +54,12 @@ class Expected:
         self._models = {subject: subject.model() for subject in chosen.subjects}
 
     def check(self, engine: Engine, root: Path, span: Span) -> None:
-        """Check the stores, replay the commits after their offsets, and check them again.
+        """Check the stores, repeat the commits after their offsets, and check the stores again.
 
         Raises
         ------
         AssertionError
-            A store breaks a promise.
+            A store does not have the contents that the guarantees require.
         """
         state = open_state(root / "0_0", engine=engine, **self._chosen.arguments(root))
         try:
@@ -86,7 +86,7 @@ class Expected:
                 subject.note(model, change)
 
     def _check(self, subject: Subject, store: Any, engine: Engine, span: Span) -> int:
-        """Check one store; return its offset, which is the number of a commit."""
+        """Check one store, and return its offset, which is the number of a commit."""
         able = engine.capabilities
         least = self.commit if self._chosen.loses_tails(able) else span.returned
         offset: int = store.offsets().get(INPUT, 0)
@@ -122,16 +122,17 @@ class Expected:
         )
 
     def _contains(self, subject: Subject, store: Any, model: Any, more: range, begun: int) -> None:
-        """Check that a store contains the model, and otherwise only writes of later commits.
+        """Check that a store contains all rows of a model, and that its other rows are of later
+        commits.
 
         Parameters
         ----------
         model
-            As of the offsets.
+            The model of the store at the commit of its offset.
         more : range
-            Commits after the offsets that the store must contain, too.
+            The numbers of the later commits that the store must also contain.
         begun : int
-            The last commit that the store may contain in part.
+            The number of the last commit that the store may contain completely or in part.
         """
         later = range(more.stop, begun + 1)
         upper = model.copy()
@@ -162,7 +163,7 @@ class Expected:
             )
 
     def _written(self, subject: Subject, numbers: Iterable[int]) -> defaultdict[Any, list[Any]]:
-        """Return the writes of commits by place; None for a deletion."""
+        """Return the items that commits write to each place of a store. A deletion gives None."""
         written = defaultdict(list)
         for number in numbers:
             for change in subject.changes(self._seed, number):
@@ -171,17 +172,18 @@ class Expected:
 
 
 def _loose(subject: Subject, contents: Contents) -> Contents:
-    """Drop the ends of versions, which later versions change."""
+    """Remove the end of each version from the contents, because later versions change the ends."""
     if subject.kind.shape != "versioned":
         return contents
     return {place: item for place, (item, _) in contents.items()}
 
 
 def _holds(subject: Subject, found: Any, wanted: Any, more: list[Any]) -> bool:
-    """Return True if an item is there; of duplicates all must be there, and only later ones more.
+    """Return True if a place has the wanted item.
 
-    A kill between the rows and the offsets of a commit causes a replay, which adds the duplicates
-    of the commit again.
+    If the store retains duplicates, all wanted values must be there in their order, and any other
+    value must be in ``more``. A kill between the rows and the offsets of a commit has the effect
+    that the commit is repeated, which adds its values again.
     """
     if not subject.duplicates:
         return bool(found == wanted)

@@ -1,4 +1,4 @@
-"""The combinations of shape, durability level, layers and staging that writers use."""
+"""The combinations of a shape, a durability level, layers and staging that writers use."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Combination:
     Attributes
     ----------
     shape : str
-        One of ``timestamped``, ``headers``, ``versioned``, ``window``, ``duplicates``, ``ordered``,
-        ``session``, and ``two`` stores of one state directory.
+        The kind of the store: ``timestamped``, ``headers``, ``versioned``, ``window``,
+        ``duplicates``, ``ordered`` or ``session``. With ``two`` the state directory has two stores.
     level : {"process", "power", "changelog"}
     layers : {"bare", "cache", "changelog", "cache+changelog", "transactional"}
     staging : {"staged", "spilled"}
@@ -66,7 +66,7 @@ class Combination:
         return "changelog" in self.layers
 
     def arguments(self, root: Path) -> dict[str, Any]:
-        """Return the arguments of ``open_state``; logs are under ``root``."""
+        """Return the arguments of ``open_state``. The changelogs are in a folder of ``root``."""
         logs = ChangelogDirectory(root / "logs", application_id="killed", partition=0)
         return {
             "durability": self.level,
@@ -76,18 +76,18 @@ class Combination:
         }
 
     def open(self, state: Any) -> list[Any]:
-        """Open the stores of the writer."""
+        """Open the stores of the writer, and return them."""
         return [state.open(s.spec(cached="cache" in self.layers)) for s in self.subjects]
 
     def loses_tails(self, able: Capabilities) -> bool:
-        """Return True if a kill may undo the last commits, rows and offsets together."""
+        """Return True if a kill may undo the last commits with their rows and offsets."""
         return self.level == "changelog" and self.level in able.durability
 
     def goes_back(self, able: Capabilities) -> bool:
         """Return True if a writer may repeat commits that one of its stores already contains.
 
-        One of several stores may be behind, or a log may be ahead of a store that has lost its last
-        commits. The repeated changes are then older than the store.
+        This happens if another store of the directory lacks these commits. It also happens if a
+        store has lost its last commits, but its changelog has not.
         """
         several = len(self.subjects) > 1
         if self.loses_tails(able):
@@ -95,13 +95,13 @@ class Combination:
         return several and self.staging == "spilled"
 
     def is_atomic(self, subject: Subject, able: Capabilities) -> bool:
-        """Return True if a kill leaves the exact result of a commit, without part of the next."""
+        """Return True if a kill never leaves a part of a commit in the store."""
         apart = able.children and subject.kind.shape in ("window", "session")
         return not (apart or self.logged or self.staging == "spilled")
 
 
 def combination(name: str) -> Combination:
-    """Return the combination of a name, ``shape-level-layers-staging``.
+    """Return the combination with a name of the form ``shape-level-layers-staging``.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def combination(name: str) -> Combination:
     for known in combinations():
         if str(known) == name:
             return known
-    raise ValueError(f"no combination {name!r}; an example is {next(iter(combinations()))}")
+    raise ValueError(f"no combination {name!r} exists; an example is {next(iter(combinations()))}")
 
 
 def combinations() -> list[Combination]:
@@ -125,7 +125,11 @@ def combinations() -> list[Combination]:
 
 
 def covering(found: Iterable[Combination]) -> list[Combination]:
-    """Return some of the combinations, with every pair of choices that occurs in any of them."""
+    """Return some of the combinations, which together cover all pairs of choices.
+
+    If two choices, such as a shape and a level, occur together in any of the given combinations,
+    they occur together in at least one of the returned combinations.
+    """
     left = {one: set(itertools.combinations(_choices(one), 2)) for one in found}
     chosen = []
     while left:

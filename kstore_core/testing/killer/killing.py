@@ -1,4 +1,4 @@
-"""Repeated kills of writers, and their counts."""
+"""The class that kills writers many times, and counts the kills."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _AIMS = ("start", "time", "commit", "call")
 
 @functools.cache
 def _processes() -> ForkServerContext:
-    """Return the fork server of the writers; it has imported all modules and opened no store."""
+    """Return the fork server of the writers, which imports all modules and opens no store."""
     context = multiprocessing.get_context("forkserver")
     engines = [entry.module for entry in entry_points(group=ENGINES)]
     context.set_forkserver_preload(["kstore_core.testing.killer.writer", *engines])
@@ -46,13 +46,14 @@ class Tally(Counts):
     Attributes
     ----------
     kills : int
-        Killed writers.
+        The number of killed writers.
     in_start, in_changes, in_commit : int
-        Writers that were killed while they opened the stores, between commits, and in a commit.
+        The numbers of writers that were killed while they opened the stores, between two commits,
+        and during a commit.
     commits : int
-        Commits that returned.
+        The number of commits that returned.
     checks : int
-        Checks of all rows.
+        The number of checks of all rows.
     """
 
     kills: int = 0
@@ -72,18 +73,18 @@ class Tally(Counts):
 
 
 class Killer:
-    """Kills the writers of one directory.
+    """An object that starts and kills the writers of one state directory.
 
     Parameters
     ----------
     make_engine : callable
-        Returns a new engine, which is persistent and can be pickled.
+        A function that returns a new engine, which must be persistent and can be pickled.
     chosen : Combination
     root : path-like
-        The parent of the state directory; empty or missing.
+        The parent of the state directory. It must be empty or missing.
     seed : int
-        The seed of the changes and of the kills. The same time does not reach the same point on
-        every machine.
+        The seed of the random changes and of the random times of the kills. Equal seeds do not give
+        equal results, because the speed of machines differs.
 
     Attributes
     ----------
@@ -106,7 +107,7 @@ class Killer:
         if not engine.capabilities.persistent:
             raise UnsupportedError(
                 f"the engine {engine.name!r} stores nothing on disk, so no row of a killed writer "
-                "can be checked; give a persistent engine"
+                "can be checked; pass a persistent engine"
             )
         self.tally = Tally()
         self._make_engine = make_engine
@@ -119,15 +120,15 @@ class Killer:
         self._root.mkdir(parents=True, exist_ok=True)
 
     def run(self, kills: int) -> Tally:
-        """Kill this many writers, one to three of them between two checks.
+        """Kill ``kills`` writers, and check the stores after every one to three kills.
 
         Raises
         ------
         ValueError
             ``kills`` is less than 1.
         AssertionError
-            A store breaks a promise, or a writer ended before its kill. The directory is left as
-            the writers and the replay of the check have made it.
+            A check of the stores failed, or a writer ended before it was killed. The directory is
+            not removed.
         """
         if kills < 1:
             raise ValueError(f"kills must be 1 or more, not {kills}")
@@ -153,7 +154,7 @@ class Killer:
         return self.tally
 
     def _kill_one(self) -> Steps:
-        """Start a writer, kill it, and return the steps that it reported."""
+        """Start a writer, kill the writer, and return the steps that it reported."""
         file = self._root / "steps"
         file.unlink(missing_ok=True)
         aim = self._random.choice(_AIMS)

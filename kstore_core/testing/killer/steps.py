@@ -1,4 +1,4 @@
-"""The steps that a writer reports in a file outside of its store."""
+"""The file in which a writer reports its steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ __all__ = ["StepWriter", "Steps", "read_steps"]
 
 
 class StepWriter:
-    """Appends a line per step. A written line survives the death of the writer.
+    """An object that appends a line to a file for each step of a writer.
+
+    A written line remains if the writer is killed.
 
     Parameters
     ----------
@@ -21,21 +23,21 @@ class StepWriter:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def write(self, line: str) -> None:
-        """Write one line at once."""
+        """Write one line without a buffer."""
         os.write(self._file, f"{line}\n".encode())
 
 
 @dataclass(frozen=True)
 class Steps:
-    """The reported steps of a writer.
+    """The steps that a writer has reported.
 
     Attributes
     ----------
     opened : bool
         True if the writer has opened its stores.
     begun, called, returned : int
-        The numbers of the last step that began its changes, of the last that called commit, and
-        of the last whose commit returned; 0 for none.
+        The numbers of the last commit whose changes were begun, of the last commit that was called,
+        and of the last commit that returned. 0 if there is no such commit.
     commits : int
         The number of commits that returned.
     failure : str or None
@@ -51,12 +53,12 @@ class Steps:
 
     @property
     def in_commit(self) -> bool:
-        """True if the last commit was called and did not return."""
+        """True if the last commit was called but has not returned."""
         return self.called > self.returned
 
 
 def read_steps(path: Path) -> Steps:
-    """Return the steps so far; an unfinished line does not count."""
+    """Read the steps that a writer has reported so far. Ignore an incomplete line."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     steps, _, failure = text.partition("failed\n")
     lines = [line.split() for line in steps.split("\n")[:-1]]

@@ -1,7 +1,7 @@
-"""One store of a killed writer: its changes, its reads, and its model.
+"""The class of a store of a killed writer, which defines its changes and its model.
 
-The contents of a store are a mapping of places to items. A place is the target of one write: a key,
-a key and a version's time, or a key and its window or session.
+The contents of a store are a dict from places to items. A place identifies what one write changes.
+It is a key, or a key with the time of a version, or a key with a window or session.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ RETENTION_MS, INTERVAL_MS = 30, 7
 KEYS = tuple(b"k%d" % number for number in range(12))
 
 Contents = dict[Any, Any]
-"""Items by place. In a store that retains duplicates an item is the tuple of all of them."""
+"""The items of a store by place. If it retains duplicates, an item is a tuple of all values."""
 
 
 class Change(NamedTuple):
-    """One write. ``data`` None deletes; the ``time`` of a session is its end."""
+    """One write. If ``data`` is None, the write deletes. The ``time`` of a session is its end."""
 
     key: bytes
     data: bytes | None
     time: int
     headers: tuple[tuple[str, bytes | None], ...]
     is_first: bool
-    """True for a put that only counts if the key is absent."""
+    """True if the change is a put that has an effect only if the key is absent."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A store of a killed writer.
+    """A store whose writers are killed while they write.
 
     Attributes
     ----------
     name : str
     kind : Kind
     duplicates : bool
-        True for a window store that retains duplicates.
+        True if the store is a window store that retains duplicates.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Subject:
     duplicates: bool = False
 
     def spec(self, *, cached: bool) -> StoreSpec:
-        """Return the spec of the store; the cache is small enough to overflow."""
+        """Return the spec of the store. If ``cached``, its cache is too small for all rows."""
         if self.kind.shape == "key_value":
             made = self.kind.spec(self.name)
         elif self.duplicates:
@@ -64,9 +64,9 @@ class Subject:
         return made.with_cache(600) if cached else made
 
     def changes(self, seed: int, commit: int) -> Iterator[Change]:
-        """Yield the changes of a commit, which depend on the seed and the number only.
+        """Yield the changes of a commit, which depend only on the seed and the commit's number.
 
-        The first change is never refused, so that every commit moves the position.
+        The first change is never late, so that every commit advances the position.
         """
         generator = random.Random(f"{seed} {self.name} {commit}")
         for number in range(generator.randint(1, 12)):
@@ -88,7 +88,7 @@ class Subject:
         return (key, time // 2, time) if self.kind.shape == "session" else (key, time)
 
     def item(self, change: Change) -> Any:
-        """Return the item that a change writes; None for a deletion."""
+        """Return the item that a change writes, or None if the change deletes."""
         if change.data is None:
             return None
         record = self.kind.record(change.data, change.time, change.headers)
@@ -121,7 +121,7 @@ class Subject:
         Raises
         ------
         AssertionError
-            The reads disagree.
+            A scan and a lookup return different results.
         """
         read = self.kind.read
         if self.kind.shape == "versioned":
@@ -169,7 +169,7 @@ class Subject:
     # The model.
 
     def model(self) -> Any:
-        """Return the model of a new store."""
+        """Return a new model of an empty store."""
         if self.kind.shape == "key_value":
             return KeyValueModel()
         if self.kind.shape == "versioned":
@@ -217,7 +217,7 @@ class Subject:
         return self._gathered([((key, start), item) for (key, start, _), item in rows])
 
     def adopt(self, model: Any, found: Contents, stream_time: int) -> None:
-        """Set the model of a store that retains duplicates to the contents of the store."""
+        """Replace the contents of a model by the contents of a store that retains duplicates."""
         model.observed = stream_time
         model.values = {place: list(enumerate(items, 1)) for place, items in found.items()}
 
@@ -242,5 +242,5 @@ class Subject:
 
 
 def _version(record: Any) -> tuple[tuple[bytes, tuple[Any, ...]], int | None]:
-    """Return the version as in the model: data and headers, and its end."""
+    """Return a version in the form of the model, which is a tuple of the record and its end."""
     return (record.value, tuple(getattr(record, "headers", ()))), record.valid_to

@@ -1,4 +1,4 @@
-"""The crash tests of an engine: they kill writers, and check the rows and offsets that remain."""
+"""The crash tests of an engine, which kill writers and check the remaining rows and offsets."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["CrashSuite"]
 
 
 class CrashSuite(Suite):
-    """Kill writers on an engine, in one test for each combination of shape, level and layers.
+    """The crash tests of an engine, one test for each combination of shape, level and layers.
 
     Attributes
     ----------
     kills : int
-        Kills per combination.
+        The number of kills per combination.
     seed : int
     combinations : sequence of str
-        The names of combinations. The default covers every pair of choices.
+        The names of the combinations to test. The default covers every pair of choices.
     """
 
     kills: ClassVar[int] = 4

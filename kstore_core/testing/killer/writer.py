@@ -1,4 +1,4 @@
-"""The killed process: it opens the stores, resumes at their offset, and commits until it dies."""
+"""The code of a writer, a process that commits to a state directory until it is killed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from kstore_core.testing.wrapping import WrappedDatabase, WrappedEngine
 __all__ = ["INPUT", "stage", "write_for_ever"]
 
 INPUT = ("in", 0)
-"""The input partition of all commits; the offset of a commit is its number."""
+"""The input partition of all commits. The input offset of a commit is its number."""
 
 
 def write_for_ever(
     engine: Engine, name: str, root: Path, seed: int, steps: Path, calls: int | None
 ) -> None:
-    """Commit one number after another, starting after the last one that the stores contain.
+    """Make numbered commits without end, beginning after the last commit in the stores.
 
     Parameters
     ----------
@@ -37,9 +37,10 @@ def write_for_ever(
         The parent of the state directory and of the logs.
     seed : int
     steps : Path
-        The file of the reported steps.
+        The file in which the writer reports its steps.
     calls : int, optional
-        The point of the kill; points before and after each call of the engine are counted.
+        The number of the point at which the process kills itself. There is a point before and a
+        point after each call of the engine that writes. If None, the process does not kill itself.
     """
     reported = StepWriter(steps)
     chosen = combination(name)
@@ -63,7 +64,10 @@ def write_for_ever(
 def stage(
     state: StateDirectory, stores: Iterable[tuple[Subject, Any]], seed: int, number: int
 ) -> None:
-    """Make the changes of a commit: one input record each, with the commit's number as offset."""
+    """Make the changes of a commit, each with an input record.
+
+    The offset of these input records is the number of the commit.
+    """
     topic, partition = INPUT
     for subject, store in stores:
         for change in subject.changes(seed, number):
@@ -97,7 +101,8 @@ class DyingEngine(WrappedEngine):
     Attributes
     ----------
     calls_left : int or None
-        The points before and after such calls that are left until the kill; None never kills.
+        The number of points that are left until the kill. A point is the begin or the end of a call
+        that writes. If None, the process is never killed.
     """
 
     database_type: ClassVar[type[WrappedDatabase]] = _DyingDatabase
@@ -107,7 +112,7 @@ class DyingEngine(WrappedEngine):
         self.calls_left: int | None = None
 
     def step(self) -> None:
-        """Count one point, and kill the process if no more points are left."""
+        """Count down the points that are left, and kill the process if this was the last point."""
         if self.calls_left is not None:
             self.calls_left -= 1
             if self.calls_left < 0:

@@ -1,4 +1,4 @@
-"""The state machine of a database. It compares every call with a dict of dicts."""
+"""The state machine of a database, which compares every read with a dict of dicts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LOOKUP = rule(
 
 
 class EngineMachine(ScratchMachine):
-    """A database and its model. The rules change both, and compare the results of reads."""
+    """A state machine whose rules change a database and its model, and compare their rows."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -20,7 +20,7 @@ RECORDS = strategies.records()
 
 
 class KeyValueMachine(StoreMachine):
-    """A key-value store, and a dict as its model."""
+    """A state machine that compares a key-value store with a dict."""
 
     model: KeyValueModel
 

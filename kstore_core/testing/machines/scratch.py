@@ -1,4 +1,4 @@
-"""The temporary directory of a state machine."""
+"""The base class of all state machines, which makes a temporary directory."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ __all__ = ["ScratchMachine"]
 
 
 class ScratchMachine(RuleBasedStateMachine):
-    """Base of the kit's machines.
+    """The base class of the state machines.
 
     Attributes
     ----------
     make_engine : callable
-        Returns a new engine; set by :func:`kstore_core.testing.run_machine`.
+        A function that returns a new engine. :func:`kstore_core.testing.run_machine` sets it.
     engine : Engine
-        The engine of the whole run. It is kept, so that an engine in memory can reopen its stores.
+        The engine of the whole run. There is only one, so that an engine that stores its rows in
+        memory can reopen its stores.
     scratch : Path
-        The temporary directory; it is removed at the end.
+        The temporary directory, which is removed at the end of the run.
     """
 
     make_engine: Callable[[], Engine]
@@ -36,7 +37,7 @@ class ScratchMachine(RuleBasedStateMachine):
         self.engine = self.make_engine()
 
     def teardown(self) -> None:
-        """Check and remove the files. A subclass must close its stores before."""
+        """Check and remove the files. A subclass must close its stores before it calls this."""
         try:
             for root in [self.scratch, *filter(Path.is_dir, self.scratch.iterdir())]:
                 files_are_sound(self.engine, root)

@@ -1,4 +1,4 @@
-"""The common parts of the machines of stores with segments."""
+"""The base classes of the state machines of stores with segments."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ KEYS = strategies.keys()
 ENDS = st.none() | KEYS | strategies.bounds()
 RECORDS = strategies.records()
 TIMES = st.integers(-40, 60)
-"""Milliseconds before the stream time."""
+"""The strategy for the ages of records, in milliseconds before the stream time."""
 
 
 class SegmentedMachine(StoreMachine):
-    """A store in segments of time, and its model.
+    """The base class of the state machines of stores with segments.
 
     Attributes
     ----------
     retention_ms, segment_interval_ms : int
-        Those of the store.
+        The retention and the segment interval of the store in ms.
     """
 
     retention_ms: ClassVar[int] = 30
@@ -41,21 +41,21 @@ class SegmentedMachine(StoreMachine):
 
 
 class WindowedMachine(SegmentedMachine):
-    """A window or session store, and its model."""
+    """The base class of the state machines of window and session stores."""
 
     def all_items(self, key_from: bytes | None, *, reverse: bool) -> list[Any]:
-        """Return the model's items from ``key_from`` on."""
+        """Return the items of the model whose key is ``key_from`` or greater."""
         raise NotImplementedError
 
     def change(self, key: bytes, given: Any, ago: int, items: list[Any]) -> None:
-        """Put a record, and delete some of the items."""
+        """Put a record into the store and the model, and delete some of the items in both."""
         raise NotImplementedError
 
     def time(self, ago: int) -> int:
         return max(0, int(self.model.observed) - ago)
 
     def items(self, scan: Any) -> list[Any]:
-        """Items of (Windowed, value) in the form of the models."""
+        """Return the items of a scan, ``(Windowed, value)``, in the form of the model's items."""
         return [((w.key, w.start, w.end), self.read(value)) for w, value in scan]
 
     @rule(

@@ -1,4 +1,4 @@
-"""The machine of a session store, with or without headers."""
+"""The state machine of a session store, with or without headers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LENGTHS = st.integers(0, 25)
 
 
 class SessionMachine(WindowedMachine):
-    """A session store. Its model has the aggregate of each key and session."""
+    """A state machine that compares a session store with a model."""
 
     model: SessionModel
 

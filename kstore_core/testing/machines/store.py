@@ -1,4 +1,4 @@
-"""The common part of the machines of all shapes: commit, spill, crash, reopen, upgrade."""
+"""The base class of the state machines of all stores."""
 
 from __future__ import annotations
 
@@ -18,14 +18,10 @@ PARTITION = ("t", 0)
 
 
 class StoreMachine(ScratchMachine):
-    """A store in a state directory, and its model.
+    """A state machine that commits, spills, crashes, reopens and upgrades a store.
 
-    Attributes
-    ----------
-    kind : Kind
-        The first kind of the store.
-    upgrading : bool
-        True if the store may be upgraded to newer kinds.
+    The store has the kind ``kind`` before any upgrade. If ``upgrading`` is True, the store may be
+    upgraded to newer kinds.
     """
 
     kind: Kind
@@ -49,7 +45,7 @@ class StoreMachine(ScratchMachine):
         return self.kind.spec("s")
 
     def rewrite(self) -> None:
-        """Write every row again. This moves rows of an older kind to the new format."""
+        """Write every row of the store again, so that no row of an older format remains."""
         raise NotImplementedError
 
     def read(self, value: Any) -> Record | None:

@@ -1,4 +1,4 @@
-"""The machine of a versioned store, with or without headers."""
+"""The state machine of a versioned store, with or without headers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMES = st.integers(0, 60)
 
 
 class VersionedMachine(SegmentedMachine):
-    """A versioned store, and a model that stores every version forever."""
+    """A state machine that compares a versioned store with a model of all versions ever put."""
 
     model: VersionedModel
 
@@ -28,11 +28,13 @@ class VersionedMachine(SegmentedMachine):
 
     def rewrite(self) -> None:
         raise NotImplementedError(
-            "a versioned store has only one older format, so it is upgraded only once"
+            "rewrite is not needed for a versioned store: it has only one older format, so it is "
+            "upgraded only once"
         )
 
     def version(self, record: Any) -> Any:
-        """Return a record of the store as in the model: ((data, headers), timestamp, valid_to)."""
+        """Return a record of the store as ``((data, headers), timestamp, valid_to)``, as in the
+        model."""
         if record is None:
             return None
         headers = tuple(record.headers) if self.kind.format.headers else ()

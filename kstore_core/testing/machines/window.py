@@ -1,4 +1,4 @@
-"""The machine of a window store, of any format, with and without duplicates."""
+"""The state machine of a window store of any format, with or without duplicates."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["WindowMachine"]
 
 
 class WindowMachine(WindowedMachine):
-    """A window store. Its model has the values of each key and window.
+    """A state machine that compares a window store with a model.
 
     Attributes
     ----------
     retain_duplicates : bool
-        That of the store.
+        True if the store retains duplicates.
     """
 
     retain_duplicates: ClassVar[bool] = False

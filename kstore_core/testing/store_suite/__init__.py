@@ -1,4 +1,4 @@
-"""The store suite: tests of every kind of store, on an engine."""
+"""The tests of every kind of store on an engine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StoreSuite(
     VersionedPromises,
     KeyValuePromises,
 ):
-    """The promises of every kind of store, on an engine. Derive a class named ``Test…``.
+    """The tests of every kind of store on an engine. Derive a class named ``Test…``.
 
     ::
 
@@ -31,7 +31,7 @@ class StoreSuite(
             def make_engine(self):
                 return MyEngine()
 
-    It tests the kinds of :mod:`kstore_core.testing.kinds` and all upgrades between formats. If an
-    engine passes :class:`~kstore_core.testing.EngineSuite`, a failure here is a fault of kstore or
-    a gap of the engine suite.
+    The suite tests the kinds of :mod:`kstore_core.testing.kinds` and all upgrades between formats.
+    If an engine passes :class:`~kstore_core.testing.EngineSuite` but fails in this suite, kstore is
+    faulty or a test is missing in EngineSuite.
     """

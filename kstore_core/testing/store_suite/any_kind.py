@@ -1,7 +1,8 @@
-"""Operations on a store of any kind, for the promises that all kinds share.
+"""Functions that read and write a store of any kind, for tests of all kinds.
 
-Every store is used as a mapping of keys to records. In a window or session store each key has one
-window or session, which its bytes determine. The rows are in a few segments.
+The functions use every store as a mapping of keys to records. In a window or session store each key
+has a single window or session, which the bytes of the key determine. All rows are in a few
+segments.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ RETENTION_MS, INTERVAL_MS = 86_400_000, 100
 
 
 def spec(kind: Kind, name: str = "s") -> StoreSpec:
-    """Return the spec of a store of any kind."""
+    """Return the spec of a store of the given kind."""
     if kind.shape == "key_value":
         return kind.spec(name)
     return kind.spec(name, RETENTION_MS, INTERVAL_MS)
 
 
 def put(kind: Kind, store: Any, key: bytes, record: Record) -> None:
-    """Set the record of a key. In a versioned store the record is valid from its time on."""
+    """Set the record of a key. In a versioned store the record is valid from its timestamp on."""
     if kind.shape == "versioned":
         headers = record.headers if kind.format.headers else ()
         store.put(key, record.data, timestamp=record.timestamp, headers=headers)
@@ -51,7 +52,7 @@ def delete(kind: Kind, store: Any, key: bytes, timestamp: int) -> None:
 
 
 def get(kind: Kind, store: Any, key: bytes) -> Record | None:
-    """Return the latest record of a key, or None."""
+    """Return the latest record of a key, or None if the key has no record."""
     if kind.shape == "window":
         return kind.read(store.fetch_one(key, _session(key).start))
     if kind.shape == "session":
@@ -93,6 +94,9 @@ def keys(kind: Kind, store: Any) -> list[bytes]:
 
 
 def _session(key: bytes) -> Windowed[bytes]:
-    """Return the session of a key. The window of the key has the same start."""
+    """Return the session of a key in a session store.
+
+    In a window store, the window of the key starts at the same time as this session.
+    """
     start = 50 + INTERVAL_MS * (sum(key) % 3)
     return Windowed(key, start, start + 5)

@@ -1,4 +1,4 @@
-"""The base of the store suite. It opens state directories and closes them after each test."""
+"""The base class of the store suite, which opens and closes state directories."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ HEADERS = (
     ("empty", b""),
     ("", b"\xff"),
 )
-"""Repeated names, None and the empty value, an order that is not sorted."""
+"""Headers with a repeated name, a value of None and an empty value. They are not sorted by name."""
 
 
 def _each(kinds: tuple[Kind, ...]) -> pytest.MarkDecorator:
-    """Parametrize a test with all kinds of a shape, bare and in layers."""
+    """Parametrize a test with all kinds of a shape, with and without a cache and metrics."""
     layered = [kind for kind in LAYERED if kind.shape == kinds[0].shape]
     return pytest.mark.parametrize("kind", [*kinds, *layered], ids=str)
 
@@ -37,7 +37,7 @@ EACH_SESSION = _each(SESSION)
 
 
 class StorePart(Suite):
-    """Base of every part of the store suite."""
+    """The base class of all test classes of the store suite."""
 
     def state(self, **arguments: Any) -> StateDirectory:
         """Open the state directory of the test, which is closed at the end of the test."""
@@ -46,7 +46,7 @@ class StorePart(Suite):
         return state
 
     def reopen(self, state: StateDirectory, **arguments: Any) -> StateDirectory:
-        """Close and reopen ``state``. If the engine is persistent, use a new engine object."""
+        """Close and reopen ``state``, with a new engine object if the engine is persistent."""
         state.close()
         if self.able.persistent:
             self.engine = self.new_engine()
@@ -54,7 +54,7 @@ class StorePart(Suite):
 
 
 def records(kind: Kind, count: int) -> dict[bytes, Record]:
-    """Return records by key in the form of ``kind``. Each has a different time and headers."""
+    """Return a dict of records of ``kind``. Each record has a different time and headers."""
     return {
         b"k%04d" % number: kind.record(
             b"value %d" % number, 1_700_000_000_000 + number, HEADERS[: number % 6]

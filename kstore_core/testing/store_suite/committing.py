@@ -194,5 +194,5 @@ class CommitPromises(StorePart):
 
 
 def put(kind: Kind, store: Any, key: bytes, data: bytes) -> None:
-    """Put into a store of any kind."""
+    """Put a record into a store of any kind."""
     any_kind.put(kind, store, key, kind.record(data, 50))

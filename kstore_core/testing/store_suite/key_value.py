@@ -1,4 +1,4 @@
-"""Key-value stores of every format: puts, deletes, lookups, scans, headers."""
+"""Tests of key-value stores of every format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CORNERS = [b"\x00", b"\x00\xff", b"a", b"a\x00", b"a\xff", b"a\xff\xff", b"b", b
 
 
 class KeyValuePromises(StorePart):
-    """A key-value store on this engine works like Kafka's."""
+    """Tests that a key-value store on this engine works as in Kafka Streams."""
 
     @EACH_KEY_VALUE
     def test_what_is_put_is_got(self, kind: Kind) -> None:

@@ -1,4 +1,4 @@
-"""Random sequences of calls on every kind of store, with and without upgrades."""
+"""Tests by random sequences of calls on every kind of store, with and without upgrades."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LifePromises(StorePart):
     Attributes
     ----------
     lives, upgrading_lives : int
-        The number of sequences, per kind and per upgrade.
+        The number of sequences for each kind, and the number of sequences for each upgrade.
     """
 
     lives: ClassVar[int] = 8

@@ -1,4 +1,4 @@
-"""Session stores, with and without headers: found sessions, expired sessions."""
+"""Tests of session stores, with and without headers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMES = [(10, 30), (0, 0), (25, 90), (90, 90), (60, 70), (0, 110), (105, 110), (
 
 
 class SessionPromises(StorePart):
-    """A session store on this engine works like Kafka's, and also finds sessions by end time."""
+    """Tests that a session store works as in Kafka Streams, and also finds sessions by end time."""
 
     @EACH_SESSION
     def test_any_sessions_can_be_found(self, kind: Kind) -> None:

@@ -1,4 +1,4 @@
-"""Tests of upgrades. For every pair of formats, an older store is opened in the newer format."""
+"""Tests that open a store of each older format in each newer format."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ EACH_WAY = pytest.mark.parametrize("moving", [True, False], ids=["moving", "stil
 
 
 class UpgradePromises(StorePart):
-    """Rows of the older format are read in the newer format, and move when they are written."""
+    """Tests that rows of an older format are read in a newer format, and move when written."""
 
     def older(self, edge: Edge, count: int = 60) -> Contents:
-        """Create and close a store of the older kind. Return its contents."""
+        """Create and close a store of the older kind. Return the contents of the store."""
         contents = records(edge.older, count)
         with self.state() as state:
             store = state.open(spec(edge.older))

@@ -1,4 +1,4 @@
-"""Versioned stores, with or without headers: reads as of any time in the history."""
+"""Tests of versioned stores, with and without headers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RETENTION_MS, INTERVAL_MS = 100, 20
 
 
 class VersionedPromises(StorePart):
-    """A versioned store on this engine works like Kafka's, and returns the end of each version."""
+    """Tests that a versioned store works as in Kafka Streams, and returns the end of a version."""
 
     @EACH_VERSIONED
     def test_any_time_can_be_read(self, kind: Kind) -> None:

@@ -1,4 +1,4 @@
-"""Window stores of every format: fetches, expired windows, duplicates."""
+"""Tests of window stores of every format, with and without duplicates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EACH_WAY = pytest.mark.parametrize("duplicates", [False, True], ids=["single", "
 
 
 class WindowPromises(StorePart):
-    """A window store on this engine works like Kafka's, and its ranges of keys are exact."""
+    """Tests that a window store works as in Kafka Streams, and that ranges of keys are exact."""
 
     @EACH_WAY
     @EACH_WINDOW

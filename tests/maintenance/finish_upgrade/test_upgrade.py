@@ -218,11 +218,13 @@ def test_a_downgrade_is_refused(home):
 
 def test_a_format_of_another_shape_is_refused(home):
     fill(home, TIMESTAMPED)
-    with pytest.raises(errors.SpecError, match="no key-value store of the format versioned"):
+    with pytest.raises(
+        errors.SpecError, match="a key-value store cannot have the format versioned"
+    ):
         run(home, "versioned")
     with pytest.raises(errors.SpecError, match="no upgrade from"):
         run(home, formats.VERSIONED_HEADERS)
-    with pytest.raises(errors.SpecError, match="has the shape key_value, not versioned"):
+    with pytest.raises(errors.SpecError, match="has the shape key_value, but versioned was passed"):
         run(home, shape="versioned")
 
 
@@ -240,7 +242,7 @@ def test_a_directory_or_store_that_is_not_there_is_not_made(home):
 @pytest.mark.parametrize(
     ("arguments", "error", "said"),
     [
-        ({"to": 5}, TypeError, "to must be a format"),
+        ({"to": 5}, TypeError, "to must be a ValueFormat"),
         ({"shape": "nope"}, errors.SpecError, "not 'nope'"),
         ({"batch_rows": 1.5}, TypeError, "not 1.5"),
     ],
@@ -538,14 +540,14 @@ def test_an_upgrade_of_segments_goes_on_where_it_was_stopped(home, stop_after):
 def test_segments_without_a_spec_tell_their_shape_by_a_namespace_of_theirs(tmp_path):
     engine = make_engine("rocksdb")
     engine.open_child(tmp_path, "s", "s.0").close()
-    with pytest.raises(errors.SpecError, match="plain window store and a session store"):
+    with pytest.raises(errors.SpecError, match="both a window store and a session store"):
         upgrade(tmp_path, "s", engine=engine)
-    with pytest.raises(errors.SpecError, match="has the shape window or session, not key_value"):
+    with pytest.raises(errors.SpecError, match="the shape window or session, but key_value was"):
         upgrade(tmp_path, "s", engine=engine, shape="key_value")
     done = upgrade(tmp_path, "s", engine=engine, shape="session")
     assert done.format == formats.SESSION_HEADERS
     assert upgrade(tmp_path, "s", engine=engine).before == formats.SESSION_HEADERS
-    with pytest.raises(errors.SpecError, match="has the shape session, not window"):
+    with pytest.raises(errors.SpecError, match="has the shape session, but window was passed"):
         upgrade(tmp_path, "s", engine=engine, shape="window")
 
 

@@ -86,7 +86,7 @@ def check(root: Path, way: str, *, done: bool) -> bool:
                 rows = [value for _, value in state.open(spec).all()]
                 assert [getattr(value, "value", value) for value in rows] == wanted, spec
     except InconsistentStateError as error:
-        if done or "Finish it with: kstore migrate" not in str(error):
+        if done or "Finish the migration with: kstore migrate" not in str(error):
             raise
         return False
     return True

@@ -53,7 +53,11 @@ def stop_at(step):
 @pytest.mark.parametrize(
     ("how", "error", "said"),
     [
-        ({"to": "versioned"}, errors.SpecError, "no key-value store of the format versioned"),
+        (
+            {"to": "versioned"},
+            errors.SpecError,
+            "a key-value store cannot have the format versioned",
+        ),
         ({"to": VERSIONED}, errors.SpecError, "cannot have the format"),
         ({"to": SPEC}, errors.SpecError, "must be the name of a format"),
         ({"to": "plain", "from_log": object()}, errors.SpecError, "Pass the spec"),
@@ -332,7 +336,7 @@ def test_a_full_disk(root, monkeypatch):
         raise OSError(errno.ENOSPC, "no space")
 
     monkeypatch.setattr("kstore_core.state.migration_note.os.fsync", full)
-    with pytest.raises(errors.StorageFullError, match="no space left to plan a migration"):
+    with pytest.raises(errors.StorageFullError, match="no space left for the plan of a migration"):
         migrate(root, "s", to="plain", lossy=True)
     monkeypatch.undo()
     migrate(root, "s", to="plain", lossy=True)

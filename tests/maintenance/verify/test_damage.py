@@ -59,7 +59,7 @@ def test_a_damaged_segment_does_not_hide_the_others(tmp_path: Path) -> None:
         ("signal", "SIGBUS"),
         ("abort", "SIGABRT (mdb.c:1: Assertion 'page' failed)"),
         ("exit", "exit code 7"),
-        ("hang", "no message arrived for 3 s"),
+        ("hang", "the process sent no message for 3 s"),
     ],
 )
 def test_the_death_of_the_child_is_a_finding(

@@ -156,7 +156,7 @@ CASES = {
         WINDOW.format.namespace,
         windows(WINDOW, b"short", TIMED),
         "key",
-        "not have the layout of such",
+        "not have the layout of a key",
     ),
     "session's times": Case(
         SESSION,

@@ -111,7 +111,7 @@ def test_what_differs_from_the_log(root: Path) -> None:
     assert looked(root, compare=False).findings == []
     found = looked(root)
     assert {finding.place.key: finding.why.split(" of ")[0] for finding in found.findings} == {
-        b"k001": "the store's record differs from that",
+        b"k001": "the record in the store differs from the record that a restore",
         b"kxyz": "the store has a record that a restore",
         b"k002": "a restore",
     }

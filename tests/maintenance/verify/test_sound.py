@@ -100,7 +100,7 @@ def test_refusals(tmp_path: Path) -> None:
         verify(tmp_path / "nowhere", engine="lmdb")
     with pytest.raises(StateError, match="no directory"):
         verify(root, changelog=tmp_path / "nowhere")
-    with pytest.raises(SpecError, match="without the name of the store"):
+    with pytest.raises(SpecError, match="without the name of its store"):
         verify(root, spec=stores.key_value("s"))
     with pytest.raises(SpecError, match="no directory of changelogs"):
         verify(root, compare=True)

@@ -171,7 +171,7 @@ def test_what_is_refused(tmp_path):
         (tmp_path / "there").mkdir()
         with pytest.raises(FileExistsError, match="name a new directory"):
             state.checkpoint(tmp_path / "there")
-        with pytest.raises(SpecError, match="name a directory outside of"):
+        with pytest.raises(SpecError, match="pass a path outside of the state directory"):
             state.checkpoint(root / "copy")
         state.checkpoint(root / ".." / "beside")
         assert (tmp_path / "beside").is_dir()

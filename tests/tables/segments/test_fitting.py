@@ -44,7 +44,7 @@ def test_another_description_is_refused_and_the_right_one_opens(home, mistake, r
     forget_spec(home)
     with (
         home.open(read_only=read_only) as state,
-        pytest.raises(InconsistentStateError, match="nothing was changed"),
+        pytest.raises(InconsistentStateError, match="Nothing was changed"),
     ):
         state.open(MISTAKES[mistake])
     with home.open() as state:
@@ -90,5 +90,7 @@ def test_a_segment_of_another_time_is_refused_when_somebody_comes_to_it(tmp_path
     with open_state(tmp_path) as state:
         store = state.open(SPEC)
         assert store.fetch_one(b"k", 10) == b"v"
-        with pytest.raises(InconsistentStateError, match=r"w\.0 .* holds a row with the time 20"):
+        with pytest.raises(
+            InconsistentStateError, match=r"w\.0 .* contains a row with the time 20"
+        ):
             store.fetch_one(b"k", 0)

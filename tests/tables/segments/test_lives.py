@@ -98,7 +98,7 @@ def test_a_segment_that_the_writer_upgrades_meanwhile_is_refused_to_an_older_rea
         with rocks.open() as state:
             for start in STARTS:
                 state.open(HEADERS).fetch_one(b"k", start)
-        with pytest.raises(FormatDowngradeError, match=r"w/w\.0 holds"):
+        with pytest.raises(FormatDowngradeError, match=r"w/w\.0 has"):
             rows_of(seen)
 
 
@@ -200,14 +200,14 @@ def test_a_downgrade_is_refused_naming_the_segment(rocks):
         store = state.open(SPEC)
         assert store.fetch_one(b"k", 30) is None
         for use in (lambda: store.fetch_one(b"k", 10), lambda: list(store.all())):
-            with pytest.raises(FormatDowngradeError, match=r"w/w\.10 holds the format 'timestamp"):
+            with pytest.raises(FormatDowngradeError, match=r"w/w\.10 has the format 'timestamp"):
                 use()
         state.close()
     fill(rocks, TIMESTAMPED, [100])
     database = engine.open_child(rocks.path, "w", "w.100")
     database.write({"offsets": Rows([b"kstore.spec"], [None])})
     database.close()
-    with rocks.open() as state, pytest.raises(FormatDowngradeError, match=r"w/w\.100 holds"):
+    with rocks.open() as state, pytest.raises(FormatDowngradeError, match=r"w/w\.100 has"):
         state.open(SPEC)
 
 
@@ -222,5 +222,5 @@ def test_two_older_formats_in_one_segment_are_refused_naming_store_and_segment(r
     with rocks.open() as state:
         store = state.open(HEADERS)
         assert store.fetch_one(b"k", 0).value == b"v0"
-        with pytest.raises(InconsistentStateError, match=r"w/w\.10 holds .*upgrade PATH w --to"):
+        with pytest.raises(InconsistentStateError, match=r"w/w\.10 contains .*upgrade PATH w --to"):
             store.fetch_one(b"k", 10)

@@ -121,12 +121,17 @@ def test_a_scan_that_is_left_or_closed_is_forgotten(state):
     assert rows_of(table) == WANTED[5:]
 
 
+def put_segments(table, count, value):
+    """Put a row into each of the first segments."""
+    for number in range(count):
+        table.put_one(row(number * INTERVAL), value)
+
+
 def test_one_segment_is_open_at_a_time_however_many_there_are(tmp_path, few_open):
     engine = engine_class("rocksdb")()
     with open_state(tmp_path / "0_0", engine=engine) as state:
         table = state.open(window_spec()).table
-        for number in range(30):
-            table.put_one(row(number * INTERVAL), b"v")
+        put_segments(table, 30, b"v")
     with open_state(tmp_path / "0_0", engine=engine) as state:
         table = state.open(window_spec()).table
         before = files()
@@ -146,12 +151,10 @@ def test_many_scans_at_once_open_more_databases_than_allowed_and_lose_nothing(tm
     engine = engine_class("rocksdb")()
     with open_state(tmp_path / "0_0", engine=engine) as state:
         table = state.open(window_spec()).table
-        for number in range(8):
-            table.put_one(row(number * INTERVAL), b"v")
+        put_segments(table, 8, b"v")
         state.commit()
         scans = [table.scan(Bounds(segment_lo=number)) for number in range(8)]
-        for number in range(8):
-            table.put_one(row(number * INTERVAL), b"changed")
+        put_segments(table, 8, b"changed")
         state.commit()
         assert [len(rest(scan)) for scan in scans] == [8, 7, 6, 5, 4, 3, 2, 1]
         assert {value for _, value in rows_of(table)} == {b"changed"}

@@ -81,7 +81,7 @@ def test_rows_of_a_format_are_found_again(database, value_format, writable):
 def test_a_newer_format_is_refused_even_empty(database, held, asked, writable):
     database.namespace(held.namespace)
     before = set(database.namespaces())
-    with pytest.raises(FormatDowngradeError, match=f"holds the format '{held.name}'"):
+    with pytest.raises(FormatDowngradeError, match=f"has the format '{held.name}'"):
         open_table(database, Staging(-1), asked, writable=writable, shape=held.shapes[0])
     assert set(database.namespaces()) == before
 
@@ -135,7 +135,9 @@ def test_rows_of_an_older_format_open_in_upgrade_mode(database, older, newer, wr
 
 def test_plain_rows_beside_an_empty_timestamped_namespace_are_refused_as_headers(database):
     holding(database, PLAIN).namespace(TIMESTAMPED.namespace)
-    with pytest.raises(InconsistentStateError, match=r"rows of plain beside .* --to timestamped$"):
+    with pytest.raises(
+        InconsistentStateError, match=r"rows of plain and the empty namespace .* --to timestamped$"
+    ):
         open_table(database, Staging(-1), HEADERS, writable=True)
     assert isinstance(open_table(database, Staging(-1), TIMESTAMPED, writable=True), DualTable)
 

@@ -1,4 +1,4 @@
-"""The CRC-32C (Castagnoli) checksum of a record batch, which a compiled library computes."""
+"""The CRC-32C (Castagnoli) checksum of a record batch. The package google-crc32c computes it."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ _GZIP, _SNAPPY, _LZ4 = 1, 2, 3
 _LZ4_LEVEL, _ZSTD_LEVEL = 1, 3
 _MOST_BYTES = 2**31 - 1
 
-# Kafka uses the stream format of snappy-java: a magic, the version of the format, the oldest
-# version that can read the stream, and then blocks of raw snappy, each with its size.
+# Kafka uses the stream format of snappy-java: a magic, the version of the format, and the oldest
+# version that can read the stream. Blocks of raw snappy follow, each with its size.
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEAD = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
@@ -87,7 +87,7 @@ def _library(codec: int) -> Any:
         import cramjam
     except ImportError as error:
         raise UnsupportedError(
-            f"compression {CODECS[codec]!r} needs cramjam, which is not installed: "
+            f"the compression {CODECS[codec]!r} needs the package cramjam, which is not installed: "
             + install("changelog")
         ) from error
     return cramjam
@@ -126,14 +126,16 @@ def _from_snappy(data: bytes, snappy: Any) -> bytes:
     blocks = []
     here = len(_XERIAL_HEAD)
     if len(data) < here:
-        raise FormatError("snappy: the stream ends inside its head")
+        raise FormatError("snappy: the stream ends inside its header")
     while here < len(data):
         if len(data) - here < _size.size:
             raise FormatError("snappy: the stream ends in the middle of the size of a block")
         (size,) = _size.unpack_from(data, here)
         here += _size.size
         if not 0 < size <= len(data) - here:
-            raise FormatError(f"snappy: a block has {size} bytes, but {len(data) - here} are left")
+            raise FormatError(
+                f"snappy: a block should have {size} bytes, but {len(data) - here} are left"
+            )
         blocks.append(_from_block(data[here : here + size], snappy))
         here += size
     return b"".join(blocks)

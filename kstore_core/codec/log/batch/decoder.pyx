@@ -2,10 +2,10 @@
 # cython: embedsignature=True, embedsignature.format=clinic
 """Functions that decode record batches of version 2 (docs/changelogs.md, Record batches).
 
-If the input ends before the end of a batch, this batch is a torn tail, and the decoder stops before
-it. If the checksum of a batch is wrong, or its length, version or offsets are impossible, the
-decoder raises a `CorruptionError`. If the checksum is right but the records are malformed, the
-decoder raises a `FormatError`.
+An incomplete batch at the end of the input is a torn tail; the decoder stops before it. If the
+checksum of a batch is wrong, or its length, version or offsets are impossible, the decoder raises a
+`CorruptionError`. If the checksum is right but the records are malformed, the decoder raises a
+`FormatError`.
 """
 
 cimport cython
@@ -37,7 +37,7 @@ cdef int read_batch(
     RecordColumns into, const uint8_t *data, Py_ssize_t at, Py_ssize_t size,
     const Head *head, int64_t from_offset, int64_t position,
 ) except -1:
-    """Add the records of a complete batch to `into`. Leave out offsets below `from_offset`."""
+    """Add the records of a complete batch to `into`, except those before `from_offset`."""
     cdef bytes records = checked_body(data, at, size, head, position)
     cdef int codec = head.attributes & CODEC_MASK
     cdef Py_ssize_t skipped = SUMMED_BYTES
@@ -68,7 +68,7 @@ cdef int read_batch(
     if index < head.count:
         raise malformed(position + at, head, f"record {index} has an offset out of order")
     if reader.here != reader.end:
-        why = f"{reader.end - reader.here} bytes follow its last record"
+        why = f"{reader.end - reader.here} bytes follow the last record"
         raise malformed(position + at, head, why)
     return 0
 
@@ -80,7 +80,10 @@ cdef object malformed(int64_t at, const Head *head, str why):
 cdef Fault read_records(
     RecordColumns into, Reader *reader, const Head *head, int64_t from_offset, int32_t *index
 ) noexcept nogil:
-    """Check all records; add those from `from_offset` on. Set `index` to the first bad record."""
+    """Check all records, and add the records from `from_offset` on.
+
+    Set `index` to the index of the first malformed record.
+    """
     cdef Slot slot
     cdef Reader record
     cdef Fault fault
@@ -188,7 +191,7 @@ cdef int read_batches(
         load_head(data + into.stop, &head)
         if head.base_offset < into.end or head.last_delta < 0 or head.base_offset > LAST_BASE:
             raise CorruptionError(
-                f"record batch at byte {position + into.stop}: its offsets are "
+                f"record batch at byte {position + into.stop}: the offsets of the batch are "
                 f"{head.base_offset} to {head.base_offset + head.last_delta}, but must be "
                 f"{into.end} or greater"
             )
@@ -211,10 +214,10 @@ def decode_record_columns(buf, *, from_offset=None, min_offset=0, int64_t positi
     buf : bytes-like
         Consecutive batches. An incomplete batch at the end is ignored.
     from_offset : int, optional
-        The lowest offset of the records in the result. Batches that contain only records with lower
-        offsets are not checked. All records are returned if None.
+        The lowest offset of the records in the result. If None, all records are returned. A batch
+        is not checked if all its records have lower offsets.
     min_offset : int, default 0
-        The lowest valid offset of a batch. It is the offset after the last record before `buf`.
+        The lowest valid offset of a batch: the offset after the last record before `buf`.
     position : int, default 0
         The position of `buf` in a file. Errors count bytes from the start of the file.
 
@@ -258,7 +261,7 @@ cdef class RecordBatches:
     def stopped_at(self):
         """int: the position after the last complete batch that was read.
 
-        If bytes follow this position after the iteration, these bytes are a torn tail.
+        After the iteration, any bytes from this position on are a torn tail.
         """
         return self._batch.stop
 
@@ -280,13 +283,15 @@ cdef class RecordBatches:
 
 
 def decode_record_batches(buf):
-    """Decode record batches one record at a time. `decode_record_columns` decodes them all at once.
+    """Return an iterator that decodes record batches one record at a time.
+
+    `decode_record_columns` decodes all of them at once.
 
     Parameters
     ----------
     buf : bytes-like
-        Consecutive batches. An incomplete batch at the end is ignored. In this case, ``stopped_at``
-        of the iterator is less than the size of `buf` after the iteration.
+        Consecutive batches. An incomplete batch at the end is ignored; ``stopped_at`` of the
+        iterator is then less than the size of `buf` after the iteration.
 
     Returns
     -------
@@ -296,7 +301,7 @@ def decode_record_batches(buf):
     Raises
     ------
     CorruptionError, FormatError, UnsupportedError
-        During the iteration, in the cases in which `decode_record_columns` raises them.
+        As `decode_record_columns` does, but during the iteration.
     """
     cdef RecordBatches records = RecordBatches.__new__(RecordBatches)
     cdef View view

@@ -59,7 +59,7 @@ cdef inline uint8_t *write_record(uint8_t *here, const Slot *slot, const Head *h
 cdef Py_ssize_t fitting(
     RecordColumns columns, Py_ssize_t begin, Head *head, int64_t most, int64_t *total
 ) noexcept nogil:
-    """Return the index after the last record of a batch that begins with record `begin`.
+    """Return the index after the last record that fits a batch with the first record `begin`.
 
     The batch has at most `most` bytes, or one record if that record is longer. Set `total` to the
     size of the records in bytes, and set the maximum timestamp in `head`.
@@ -180,8 +180,8 @@ def encode_record_batch(
     compression : {"none", "gzip", "snappy", "lz4", "zstd"}
         The compression of the records.
     timestamp_type : {"create", "log_append"}
-        With "create", readers get the timestamp of each record. With "log_append", readers get
-        `log_append_time` as the timestamp of every record.
+        With "create", readers get each record's own timestamp. With "log_append", readers get
+        `log_append_time` for every record.
     log_append_time : int, default -1
         The time in milliseconds since the epoch. Not used if `timestamp_type` is "create".
     leader_epoch, producer_id, producer_epoch, base_sequence : int, default -1
@@ -212,7 +212,7 @@ def encode_record_batch(
         base_sequence, transactional, None,
     )
     if columns.length == 0:
-        raise ValueError("records is empty, but a record batch must contain a record")
+        raise ValueError("records is empty, but a record batch must contain at least one record")
     end = encode_one(columns, 0, INT32_MAX, options, columns.slots[0].offset, -1, parts)
     if end < columns.length:
         raise ValueError(
@@ -251,7 +251,7 @@ def encode_record_columns(
     compression, timestamp_type, log_append_time, leader_epoch, producer_id, producer_epoch, \
 base_sequence, transactional
         The parameters of `encode_record_batch` for every batch. `base_sequence` is the first
-        sequence number of the first batch; each batch continues the numbers of the previous batch.
+        sequence number of the first batch. The sequence numbers continue across the batches.
 
     Returns
     -------
@@ -261,7 +261,7 @@ base_sequence, transactional
     Raises
     ------
     FormatError, UnsupportedError
-        In the cases in which `encode_record_batch` raises them.
+        As `encode_record_batch` does.
     """
     cdef RecordColumns source = <RecordColumns?>columns
     cdef list parts = []
@@ -279,7 +279,7 @@ base_sequence, transactional
 
 
 def encode_compacted_batch(columns, head, *, delete_horizon_ms=None):
-    """Encode the records that remain of a batch after compaction.
+    """Encode the remaining records of a batch after its compaction, as one batch.
 
     The result has the offsets, sequence numbers and other fields of the original batch.
 
@@ -291,12 +291,7 @@ def encode_compacted_batch(columns, head, *, delete_horizon_ms=None):
         The head of the original batch.
     delete_horizon_ms : int, optional
         The time after which the tombstones of the batch may be removed, in milliseconds since the
-        epoch. No such time is stored if None.
-
-    Returns
-    -------
-    bytes
-        The encoded batch.
+        epoch. If None, no such time is stored.
 
     Raises
     ------

@@ -22,7 +22,7 @@ cdef Py_ssize_t batch_size(
 ) except -1:
     """Return the size in bytes of the batch at `at`, or 0 if the batch is incomplete.
 
-    `position` is the position of `data` in a file, which error messages add to `at`.
+    `position` is the position of `data` in a file. Error messages add it to `at`.
     """
     cdef Py_ssize_t rest = size - at
     cdef int64_t length
@@ -34,12 +34,12 @@ cdef Py_ssize_t batch_size(
     if length >= OLD_LEAST and magic in (0, 1):
         raise UnsupportedError(
             f"record batch at byte {position + at}: message format v{magic}, of Kafka before 0.11, "
-            "is not supported; copy the records to a new topic with a Kafka client that supports it"
+            f"is not supported; copy the records to a new topic with a Kafka client that supports v{magic}"
         )
     if length < BATCH_BYTES - LENGTH_END or magic != 2:
         raise CorruptionError(
-            f"record batch at byte {position + at}: the length {length} or the version {magic} is "
-            "impossible"
+            f"record batch at byte {position + at}: the length {length} or the format version "
+            f"{magic} is not valid"
         )
     return LENGTH_END + length if length <= rest - LENGTH_END else 0
 
@@ -53,7 +53,7 @@ cdef bytes checked_body(
     if computed != head.crc:
         raise CorruptionError(
             f"record batch at byte {position + at}, offset {head.base_offset}: its checksum in "
-            f"the head is {head.crc:08x}, but the checksum of its bytes is {computed:08x}"
+            f"the header is {head.crc:08x}, but the checksum of its bytes is {computed:08x}"
         )
     return body
 

@@ -1,4 +1,4 @@
-"""The class `BatchHead`, which contains the fields in front of the records of a batch."""
+"""The class `BatchHead`, with the fields in front of the records of a batch."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class BatchHead(NamedTuple):
     max_timestamp : int
         The greatest timestamp in milliseconds since the epoch, or -1 if it is unknown.
     compression : str
-        The compression of the records: "none", "gzip", "snappy", "lz4", "zstd", or "number N" if
-        kstore does not know the codec with the number N.
+        The compression of the records: "none", "gzip", "snappy", "lz4" or "zstd". It is "number N"
+        if kstore does not know the codec with the number N.
     log_append_time : bool
         True if `max_timestamp` is the timestamp of every record.
     transactional, control : bool

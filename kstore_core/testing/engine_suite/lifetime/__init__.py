@@ -1,1 +1,1 @@
-"""Tests of a database as a whole: opening, closing, checkpoints, processes, threads."""
+"""Tests of whole databases, which open, close, copy and share them."""

@@ -1,4 +1,4 @@
-"""Tests of checkpoints: they are complete and independent, also those of an open database."""
+"""Tests that a checkpoint is complete and independent, even if its database is open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of children, the databases of segments, for engines that support them."""
+"""Tests of child databases, which contain one segment each, for engines that support them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ STORE = "windows"
 
 
 class ChildPromises(EnginePart):
-    """Tests of the methods for children. An engine without children must refuse them."""
+    """Tests of the methods for child databases.
+
+    An engine without child databases must refuse the calls.
+    """
 
     def child(self, name: str, rows: dict[bytes, bytes] | None = None, **how: Any) -> Database:
         database = self.engine.open_child(self.root, STORE, name, **how)

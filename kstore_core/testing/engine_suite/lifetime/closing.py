@@ -1,4 +1,4 @@
-"""Tests of a close: later uses raise an error, and no lock remains."""
+"""Tests that a closed database raises an error at each use, and that no lock remains."""
 
 from __future__ import annotations
 

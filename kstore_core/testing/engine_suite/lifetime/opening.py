@@ -1,4 +1,4 @@
-"""Tests of opening: stored rows, locks, read-only databases, and errors."""
+"""Tests of the opening of databases, with its locks and errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kstore_core.testing.explaining import same
 
 
 class OpenPromises(EnginePart):
-    """Tests of ``Engine``: its stores, ``open``, options, name and capabilities."""
+    """Tests of the stores, the options, the capabilities and the method ``open`` of an engine."""
 
     def test_an_engine_has_a_name_and_capabilities(self) -> None:
         kind = type(self.engine)

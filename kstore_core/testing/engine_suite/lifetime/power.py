@@ -1,4 +1,4 @@
-"""Tests of power cuts. A child process makes calls that must sync, and every sync fails."""
+"""Tests of power cuts, in a child process in which every sync fails."""
 
 from __future__ import annotations
 

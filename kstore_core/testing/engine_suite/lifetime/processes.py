@@ -1,4 +1,4 @@
-"""Tests of processes: the rows after a kill, and the errors in a forked child."""
+"""Tests of the rows that remain after a kill, and of the errors in a forked child."""
 
 from __future__ import annotations
 

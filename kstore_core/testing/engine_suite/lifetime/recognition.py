@@ -1,4 +1,4 @@
-"""Tests of recognition: an engine recognises its own directories, and no others."""
+"""Tests that an engine recognises its own directories, and no other directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of threads: readers see only whole batches while another thread writes."""
+"""Tests that threads read only whole batches while another thread writes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEYS = list(numbered(200))
 SECONDS = 0.4
 MOST_SECONDS = 20.0
 LOOKS = 3
-"""The least number of reads of each reader, also on a busy machine."""
+"""The minimum number of reads of each reader, even on a busy machine."""
 
 
 class ThreadPromises(EnginePart):

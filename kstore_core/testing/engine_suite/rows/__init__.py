@@ -1,1 +1,1 @@
-"""Tests of rows: batches, scans, lookups, snapshots, namespaces."""
+"""Tests of the writes and the reads of rows."""

@@ -1,4 +1,4 @@
-"""Tests of batches. A batch is atomic over several namespaces, and first deletes its ranges."""
+"""Tests that a batch is atomic over all its namespaces, and first deletes its ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of limits: long keys, the empty key, large values, and many rows."""
+"""Tests of long keys, the empty key, large values, and many rows."""
 
 from __future__ import annotations
 

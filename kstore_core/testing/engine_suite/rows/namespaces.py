@@ -1,4 +1,4 @@
-"""Tests of namespaces: they are created, listed and dropped, and exist after a reopen."""
+"""Tests that namespaces are created, listed and dropped, and exist after a reopen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of scans: their order and bounds. A scan returns the rows as of its call."""
+"""Tests of the order and the bounds of scans, and that later writes do not change them."""
 
 from __future__ import annotations
 
@@ -240,11 +240,11 @@ class ScanPromises(EnginePart):
 def started(
     namespace: Namespace, lo: bytes | None, hi: bytes | None, reverse: bool
 ) -> list[tuple[bytes, bytes]]:
-    """Return all rows of the result of ``start``."""
+    """Return all rows in the result of the method ``start``."""
     return read(joined(namespace.start(lo, hi, reverse=reverse)))
 
 
 def joined(start: tuple[Chunk | None, Iterator[Chunk] | None]) -> Iterator[Chunk]:
-    """Return the rows of the first chunk of a ``start``, followed by the other rows."""
+    """Return an iterator of all chunks in the result of the method ``start``."""
     chunk, rest = start
     return chain(() if chunk is None else (chunk,), rest or ())

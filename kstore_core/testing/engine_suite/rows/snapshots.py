@@ -1,4 +1,4 @@
-"""Tests of snapshots. A snapshot has the rows of all namespaces as of its call."""
+"""Tests that a snapshot shows each namespace as it was when the snapshot was taken."""
 
 from __future__ import annotations
 
