@@ -3,6 +3,7 @@
 
 from cpython.bytes cimport PyBytes_CheckExact, PyBytes_GET_SIZE
 
+from kstore_core.codec.arrow.arena cimport Arena
 from kstore_core.engine.ordered cimport close_chunks
 from kstore_core.errors import StoreClosedError
 from kstore_core.tables.staging cimport StagedNamespace
@@ -124,7 +125,8 @@ cdef class Scan:
         import pyarrow as pa
 
         names = self._names_of(columns)
-        tables = list(self._tables(_BATCH_ROWS, names))
+        with Arena():
+            tables = list(self._tables(_BATCH_ROWS, names))
         return pa.concat_tables(tables) if tables else self._empty(names)
 
     def to_arrow_batches(self, *, max_rows=65_536, columns=None):

@@ -8,6 +8,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
 from kstore_core.codec.arrow.abi cimport ARROW_NULLABLE, ArrowArray, ArrowSchema
+from kstore_core.codec.arrow.arena cimport free_buffer, new_buffer
 
 
 # ---------------------------------------------------------------- releasing
@@ -15,7 +16,7 @@ from kstore_core.codec.arrow.abi cimport ARROW_NULLABLE, ArrowArray, ArrowSchema
 cdef void release_array(ArrowArray *array) noexcept nogil:
     cdef int64_t i
     for i in range(array.n_buffers):
-        free(<void *>array.buffers[i])
+        free_buffer(<void *>array.buffers[i])
     free(array.buffers)
     for i in range(array.n_children):
         if array.children[i].release is not NULL:       # NULL if another owner has taken the child
@@ -88,7 +89,7 @@ cdef void *claimed(void *memory) except NULL:
 
 
 cdef void *allocated(int64_t size) except NULL:
-    return claimed(malloc(<size_t>max(size, 1)))
+    return claimed(new_buffer(<size_t>max(size, 1)))
 
 
 cdef uint8_t *all_ones(int64_t length) except NULL:
@@ -147,21 +148,21 @@ cdef int allocate_lists(
 
 
 cdef void free_texts(TextsOut *out) noexcept:
-    free(out.valid)
-    free(out.offsets)
-    free(out.data)
+    free_buffer(out.valid)
+    free_buffer(out.offsets)
+    free_buffer(out.data)
     memset(out, 0, sizeof(TextsOut))
 
 
 cdef void free_times(TimesOut *out) noexcept:
-    free(out.valid)
-    free(out.data)
+    free_buffer(out.valid)
+    free_buffer(out.data)
     memset(out, 0, sizeof(TimesOut))
 
 
 cdef void free_lists(ListsOut *out) noexcept:
-    free(out.valid)
-    free(out.offsets)
+    free_buffer(out.valid)
+    free_buffer(out.offsets)
     free_texts(&out.keys)
     free_texts(&out.values)
     memset(out, 0, sizeof(ListsOut))
@@ -209,7 +210,7 @@ cdef int take_bits(ArrowArray *array, uint8_t **bits, int64_t nulls) except -1:
     if nulls:
         array.buffers[0] = bits[0]
     else:
-        free(bits[0])
+        free_buffer(bits[0])
     bits[0] = NULL
     return 0
 
