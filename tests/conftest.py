@@ -20,9 +20,9 @@ from tests.support.engines import ENGINES, Home, MakeHome
 from tests.support.installing import fresh, install, sample
 from tests.support.selection import select
 from tests.support.slowest import SlowestFiles
-from tests.support.sound import assert_left_sound
+from tests.support.sound import assert_left_sound, in_one_process
 
-__all__ = ["engine", "fresh", "home", "install", "left_sound", "make_home", "sample"]
+__all__ = ["engine", "fresh", "home", "install", "left_sound", "make_home", "one_process", "sample"]
 
 _SHARED_MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 6 * 1024**3
@@ -137,6 +137,13 @@ def make_home(tmp_path: Path, engine: str) -> MakeHome:
 def home(make_home: MakeHome) -> Home:
     """An empty state directory on the engine of the test."""
     return make_home()
+
+
+@pytest.fixture
+def one_process() -> Iterator[None]:
+    """Commands start no process to read, for data that cannot end the process that reads it."""
+    with in_one_process():
+        yield
 
 
 @pytest.fixture

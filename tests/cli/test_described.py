@@ -15,6 +15,8 @@ from kstore_core.testing.kinds import KINDS, Kind
 from tests.cli.support import write_entries
 from tests.maintenance.verify.stores import fill
 
+pytestmark = pytest.mark.usefixtures("one_process")
+
 
 class Case(NamedTuple):
     """A kind of store; of windows with duplicates, too."""

@@ -29,6 +29,9 @@ ORDERS = stores.timestamped_key_value_with_headers("orders", key=serdes.UTF8, va
 CLICKS = stores.window("clicks", 60_000, 10, False, 20_000)
 
 
+quick = pytest.mark.usefixtures("one_process")
+
+
 @pytest.fixture(autouse=True)
 def own_temporary(tmp_path, monkeypatch):
     """What other tests leave in the common one is not of interest."""
@@ -71,6 +74,7 @@ def test_nothing_is_wrong(run, root):
     assert hashed(root) == before
 
 
+@quick
 def test_who_has_it_open(root):
     with open_state(root) as state:
         state.open(ORDERS)
@@ -82,6 +86,7 @@ def test_who_has_it_open(root):
     )
 
 
+@quick
 def test_a_lock_of_a_process_that_was_killed(root):
     code = (
         "import sys, os; from kstore_core import open_state\n"
@@ -101,6 +106,7 @@ def test_a_lock_of_a_process_that_was_killed(root):
     assert lock.severity == "note"
 
 
+@quick
 @pytest.mark.slow
 def test_a_directory_where_the_lock_is(run, root):
     (root / LOCK_FILE).unlink()
@@ -116,6 +122,7 @@ def test_a_directory_where_the_lock_is(run, root):
     assert found(root) == {}
 
 
+@quick
 def test_another_engine_than_the_one_that_wrote_it(run, root):
     other = {"lmdb": "rocksdb", "rocksdb": "lmdb"}[engine_of(root)]
     ran = run("doctor", root, "--engine", other)
@@ -123,6 +130,7 @@ def test_another_engine_than_the_one_that_wrote_it(run, root):
     assert ran.lines[-2].endswith("; run the command again without --engine")
 
 
+@quick
 def test_what_interrupted_work_has_left(root, tmp_path):
     for name in (".kstore-dropped~", ".kstore-restore-orders-x", "orders.set-aside-1"):
         (root / name).mkdir()
@@ -141,6 +149,7 @@ def test_what_interrupted_work_has_left(root, tmp_path):
     assert str(tmp_path / "tmp" / "kstore-read-abcdefgh") in told["1"].remedy
 
 
+@quick
 def test_the_scratch_of_a_reader_that_lives_is_no_leftover(tmp_path):
     make(tmp_path / "0_0", "rocksdb")
     with open_state(tmp_path / "0_0", read_only=True) as state:
@@ -149,6 +158,7 @@ def test_the_scratch_of_a_reader_that_lives_is_no_leftover(tmp_path):
         assert found(tmp_path / "0_0") == {}
 
 
+@quick
 @pytest.mark.slow
 def test_a_migration_that_was_interrupted(root):
     Plan("copy", ("orders",), "rocksdb", "rocksdb").write(root)
@@ -164,6 +174,7 @@ def test_a_migration_that_was_interrupted(root):
     assert "--drop-old" in found(root)["migration"].remedy
 
 
+@quick
 def test_a_disk_that_is_nearly_full(root, monkeypatch):
     nearly = shutil._ntuple_diskusage(1 << 40, (1 << 40) - (1 << 20), 1 << 20)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: nearly)
@@ -171,6 +182,7 @@ def test_a_disk_that_is_nearly_full(root, monkeypatch):
     assert "only 1 MiB free" in full[0].why
 
 
+@quick
 @pytest.mark.slow
 def test_what_cannot_be_written(root, monkeypatch):
     monkeypatch.setattr(around.os, "access", lambda *_: False)
@@ -181,6 +193,7 @@ def test_what_cannot_be_written(root, monkeypatch):
     assert "mounted read-only" in found(root)["permissions"].why
 
 
+@quick
 def test_what_may_not_be_read_is_no_damage(root, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied", str(root))
@@ -222,6 +235,7 @@ def test_an_engine_that_is_missing(tmp_path):
     assert "no installed engine recognises a store" in found(tmp_path)["engine"].why
 
 
+@quick
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "why"),
@@ -279,6 +293,7 @@ def test_files_that_are_cut_or_lost(root):
         assert "they are not a database" in found(root)["files"].why
 
 
+@quick
 def test_segments_with_names_of_older_versions_and_too_few_descriptors(tmp_path, monkeypatch):
     root = tmp_path / "0_0"
     make(root, "rocksdb")
@@ -290,6 +305,7 @@ def test_segments_with_names_of_older_versions_and_too_few_descriptors(tmp_path,
     assert found(root)["file descriptors"].remedy == "raise the limit with ulimit -n"
 
 
+@quick
 def test_what_stores_say(root):
     """A spec that is gone, an upgrade that is not finished, offsets that lag."""
     engine = engine_of(root)
@@ -306,6 +322,7 @@ def test_what_stores_say(root):
     assert told["spec"].place.store == "orders"
 
 
+@quick
 @pytest.mark.parametrize("store", ["orders", "clicks"])
 def test_a_store_is_set_aside_and_restored(run, root, tmp_path, store):
     spec = ORDERS if store == "orders" else CLICKS
@@ -341,6 +358,7 @@ def test_a_damaged_store_is_set_aside_as_it_is(root):
         assert list(state.open(ORDERS).all()) == []
 
 
+@quick
 def test_what_is_not_set_aside(run, root):
     with open_state(root) as state:
         state.open(ORDERS)
@@ -378,6 +396,7 @@ def test_a_remedy_is_a_command_as_it_stands(run, root):
     ]  # fmt: skip
 
 
+@quick
 @pytest.mark.slow
 def test_a_store_that_is_named_like_an_option(run, tmp_path):
     """The commands that are told of it are taken as they stand."""
@@ -410,6 +429,7 @@ def test_a_store_that_is_named_like_an_option(run, tmp_path):
         assert state.open(spec).get(b"k").value == b"v"
 
 
+@quick
 @pytest.mark.slow
 def test_what_a_writer_is_at_work_with_is_no_leftover(root):
     left = root / ".kstore-restore-orders-x"
@@ -419,6 +439,7 @@ def test_what_a_writer_is_at_work_with_is_no_leftover(root):
     assert found(root)["leftover"].remedy == f"rm -r {left}"
 
 
+@quick
 def test_json(run, root):
     os.truncate(next((root / engine_of(root) / "orders").glob("[dC][aU]*")), 3)
     ran = run("doctor", root, "--json")

@@ -8,6 +8,8 @@ from kstore_core import open_state, stores
 from kstore_core.testing.kinds import KINDS
 from tests.maintenance.verify.stores import fill, spec_of
 
+pytestmark = pytest.mark.usefixtures("one_process")
+
 
 def everything(store):
     return list(store.fetch_range(None, None) if store.spec.shape == "session" else store.all())

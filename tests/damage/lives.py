@@ -44,6 +44,11 @@ class Life(NamedTuple):
     copies: list[Path]
     rows: list[Any]
 
+    @property
+    def root(self) -> Path:
+        """The directory that was written, and closed at the end."""
+        return self.copies[0].parents[1] / "0_0"
+
 
 class Trial(NamedTuple):
     """One damage to one file of the copy after a commit."""

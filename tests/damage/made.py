@@ -14,7 +14,7 @@ from tests.damage.trials import Damage, files_of, samples
 TIMES = int(os.environ.get("KSTORE_DAMAGE", "1"))
 
 
-SAMPLES = 3 * TIMES
+SAMPLES = 2 * TIMES
 
 
 SEED = 20_250_401

@@ -13,6 +13,8 @@ import os
 import random
 import shutil
 from collections import Counter
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,17 @@ from tests.damage.lives import COMMITS, SPECS, Life, Trial, cut_power, lived, ou
 TIMES = int(os.environ.get("KSTORE_DAMAGE", "1"))
 SEED = 20_261_122
 
+Lives = Callable[[str, str], Life]
+
+
+pytestmark = pytest.mark.usefixtures("one_process")
+
+
+@pytest.fixture(scope="module")
+def life_of(tmp_path_factory: pytest.TempPathFactory) -> Lives:
+    """The life of a store; it is made once, because its copies are not changed."""
+    return cache(lambda kind, engine: lived(kind, engine, tmp_path_factory.mktemp(kind)))
+
 
 @pytest.fixture(autouse=True)
 def quiet(caplog: pytest.LogCaptureFixture) -> None:
@@ -33,8 +46,10 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SPECS)
 @pytest.mark.parametrize("engine", ["rocksdb", "lmdb"])
-def test_offsets_are_never_ahead_of_rows(tmp_path: Path, engine: str, kind: str) -> None:
-    life = lived(kind, engine, tmp_path)
+def test_offsets_are_never_ahead_of_rows(
+    tmp_path: Path, life_of: Lives, engine: str, kind: str
+) -> None:
+    life = life_of(kind, engine)
     seen: Counter[str] = Counter()
     for number in range(TIMES):
         counted, wrong = try_all(life, tmp_path, SEED + number, at_most=None if number else 60)
@@ -45,8 +60,10 @@ def test_offsets_are_never_ahead_of_rows(tmp_path: Path, engine: str, kind: str)
 
 
 @pytest.mark.parametrize("kind", ["clicks", "visits"])
-def test_a_power_cut_takes_offsets_back_with_the_rows(tmp_path: Path, kind: str) -> None:
-    life = lived(kind, "rocksdb", tmp_path)
+def test_a_power_cut_takes_offsets_back_with_the_rows(
+    tmp_path: Path, life_of: Lives, kind: str
+) -> None:
+    life = life_of(kind, "rocksdb")
     chosen = random.Random(SEED)
     for _ in range(10 * TIMES):
         root = tmp_path / "cut" / "0_0"
@@ -64,8 +81,10 @@ def newest_and_older(life: Life) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("what", ["removed", "older"])
-def test_a_segment_that_lost_more_than_its_log_is_told_of(tmp_path: Path, what: str) -> None:
-    life = lived("clicks", "rocksdb", tmp_path)
+def test_a_segment_that_lost_more_than_its_log_is_told_of(
+    tmp_path: Path, life_of: Lives, what: str
+) -> None:
+    life = life_of("clicks", "rocksdb")
     newest, older = newest_and_older(life)
     root = tmp_path / "damaged" / "0_0"
     Trial("removed", older, COMMITS - 1, 0).do(life, root)
@@ -78,15 +97,18 @@ def test_a_segment_that_lost_more_than_its_log_is_told_of(tmp_path: Path, what: 
     assert f"kstore doctor {root} --set-aside clicks" in finding.why
     Trial(what, newest, COMMITS - 1, 0).do(life, root)
     assert outcome(life, root) in ("InconsistentStateError", "right")
-    assert outcome(life, life.copies[-1]) == "right", "the copy itself"
+    whole = shutil.copytree(life.copies[-1], tmp_path / "whole" / "0_0")
+    assert outcome(life, whole) == "right", "the copy itself"
 
 
 @pytest.mark.parametrize("what", ["removed", "emptied", "older"])
-def test_a_segment_that_was_closed_cleanly_is_read_by_verify(tmp_path: Path, what: str) -> None:
+def test_a_segment_that_was_closed_cleanly_is_read_by_verify(
+    tmp_path: Path, life_of: Lives, what: str
+) -> None:
     """An open leaves it to the first use of the segment, which may come much later."""
-    life = lived("clicks", "rocksdb", tmp_path)
+    life = life_of("clicks", "rocksdb")
     _, older = newest_and_older(life)
-    root = tmp_path / "0_0"
+    root = shutil.copytree(life.root, tmp_path / "0_0")
     assert verify(root).exit_code == 0
     assert examine(root).exit_code == 0
     shutil.rmtree(root / older)

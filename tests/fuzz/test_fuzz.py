@@ -11,7 +11,7 @@ import pytest
 
 from tests.fuzz.family import FAMILIES, Family, family_of, mutated, shares
 
-RUNS = 1_000_000
+RUNS = 400_000
 ATHERIS = find_spec("atheris") is not None
 SHARES = shares(FAMILIES, RUNS)
 

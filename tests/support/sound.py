@@ -10,6 +10,7 @@ store that a package of tests leaves on RocksDB, and both for the first store on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 from unittest import mock
@@ -22,7 +23,7 @@ from kstore_core.maintenance.verify.protocol import Job, Survey, Unit
 from kstore_core.maintenance.verify.worker import Worker
 from kstore_core.spec import StoreSpec
 
-__all__ = ["assert_left_sound", "assert_sound"]
+__all__ = ["assert_left_sound", "assert_sound", "in_one_process"]
 
 AROUND = {"leftover", "disk", "offsets", "permissions"}
 """What doctor finds beside stores that are sound."""
@@ -50,6 +51,17 @@ class Here:
         return found
 
 
+@contextmanager
+def in_one_process() -> Iterator[None]:
+    """Have ``verify`` and ``doctor`` read in this process, which data must not be able to end."""
+    with (
+        mock.patch("kstore_core.maintenance.verify.verifying.Child", Here),
+        mock.patch("kstore_core.maintenance.doctor.store_checks.Child", Here),
+        mock.patch("kstore_core.maintenance.doctor.examining.rocksdb_versions", return_value=()),
+    ):
+        yield
+
+
 def assert_left_sound(scratch: Path, test: str) -> None:
     """Hold every state directory below ``scratch`` to being sound."""
     for root in sorted(_roots(scratch)):
@@ -74,11 +86,7 @@ def assert_sound(
     if spec is not None:
         with open_state(root, read_only=True) as state:
             spec = spec if state.stored_spec(spec.name) is None else None
-    with (
-        mock.patch("kstore_core.maintenance.verify.verifying.Child", Here),
-        mock.patch("kstore_core.maintenance.doctor.store_checks.Child", Here),
-        mock.patch("kstore_core.maintenance.doctor.examining.rocksdb_versions", return_value=()),
-    ):
+    with in_one_process():
         _verify(root, spec, besides)
         _examine(root)
     if test:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from kstore_core.engine import Engine
@@ -47,14 +48,7 @@ def rocksdb_versions(engine: Engine, root: Path, *, sound: bool) -> Iterator[Fin
     written = newest(root)
     if engine.name != "rocksdb" or written is None:
         return
-    probe = subprocess.run(
-        [sys.executable, "-c", _PROBE],
-        input=pickle.dumps((sys.path, engine)),
-        capture_output=True,
-        timeout=_PATIENCE_S,
-        check=False,
-    )
-    installed = tuple(map(int, probe.stdout.split()))
+    installed = _installed(pickle.dumps((sys.path, engine)))
     if installed and written[:2] > installed[:2]:
         names = [".".join(map(str, version)) for version in (written, installed)]
         why = f"RocksDB {names[0]} has written a store, but RocksDB {names[1]} is installed"
@@ -65,6 +59,19 @@ def rocksdb_versions(engine: Engine, root: Path, *, sound: bool) -> Iterator[Fin
                 "if the store cannot be opened, run: pip install --upgrade 'rocksdict>=0.3.29,<0.4'"
             )
             yield at("finding", "version", why, remedy)
+
+
+@lru_cache(maxsize=1)  # another call in this process would find the same version
+def _installed(pickled: bytes) -> tuple[int, ...]:
+    """Return the RocksDB version of the binding, or an empty tuple if the probe fails."""
+    probe = subprocess.run(
+        [sys.executable, "-c", _PROBE],
+        input=pickled,
+        capture_output=True,
+        timeout=_PATIENCE_S,
+        check=False,
+    )
+    return tuple(map(int, probe.stdout.split()))
 
 
 def newest(root: Path) -> tuple[int, ...] | None:
