@@ -31,7 +31,7 @@ LATER = {
     "tests/spark/remote/test_kills.py": "kills at every request; test_states.py races attempts",
     "tests/spark/remote/test_streams.py": "streams; test_states.py has the commits they share",
     "tests/spark/rescale/test_model.py": "random rescales; test_key_classes.py has their rule",
-    "tests/spark/source/test_sink_kills.py": "as the one of map_state",
+    "tests/spark/stream/test_sink_kills.py": "as the one of map_state",
     "tests/spark/kafka/test_broker.py": "a broker in a JVM; test_reading.py has librdkafka's own",
     "tests/maintenance/finish_upgrade/test_upgrade_machines.py": "random lives; test_upgrade.py",
     "tests/maintenance/migrate/test_lives.py": "random lives; test_contents.py",

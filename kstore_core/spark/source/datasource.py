@@ -66,7 +66,7 @@ class KStoreSource(DataSource):
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamArrowWriter:
         """Return a writer that writes the epochs of a stream into a store."""
-        from kstore_core.spark.source.sink import StreamSink
+        from kstore_core.spark.stream.sink import StreamSink
 
         return StreamSink(self.options, schema, overwrite)
 

@@ -19,7 +19,7 @@ from kstore_core.spark.root.root import Root
 from kstore_core.spark.shards.applying import apply_log
 from kstore_core.spark.shards.frames import check_log_columns, spark_schema
 from kstore_core.spark.shards.log import ShardLog
-from kstore_core.spark.source.sink import StreamSink
+from kstore_core.spark.stream.sink import StreamSink
 from kstore_core.spark.source.write_options import write_options
 from kstore_core.spark.write.job import WriteJob
 from kstore_core.spec import StoreSpec

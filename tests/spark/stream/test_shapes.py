@@ -12,7 +12,7 @@ import pytest
 from kstore_core.spark import spec_json
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.shards.frames import spark_schema
-from kstore_core.spark.source.sink import StreamSink
+from kstore_core.spark.stream.sink import StreamSink
 from kstore_core.spec import StoreSpec
 from tests.spark.columns.shapes import SHAPES, SHARDS, columns_of, log_of, written
 from tests.spark.stream.shard_epochs import Streamed, content

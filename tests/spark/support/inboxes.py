@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from kstore_core.spark.live.layout import LiveLayout
-from kstore_core.spark.source.sink import Received
-from kstore_core.spark.stream.inbox import Inbox
+from kstore_core.spark.stream.sink import Received
+from kstore_core.spark.root.inbox import Inbox
 from tests.spark.stream.shard_epochs import QUERY
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kstore_core.spark import spec_json
 from kstore_core.spark.shards.frames import spark_schema
 from kstore_core.spark.source.datasource import KStoreSource
-from kstore_core.spark.source.sink import StreamSink
+from kstore_core.spark.stream.sink import StreamSink
 from tests.spark.support import inboxes
 from tests.spark.support.held_streams import kills_of, run_held
 from tests.spark.support.logs import COLUMNS, SHARDS, SPEC, Record, log_table

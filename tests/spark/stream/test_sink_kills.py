@@ -10,8 +10,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from kstore_core.spark.root.root import Root
-from kstore_core.spark.source.sink import StreamSink
-from tests.spark.source.sink_work import received, sink, sinks
+from kstore_core.spark.stream.sink import StreamSink
+from tests.spark.stream.sink_work import received, sink, sinks
 from tests.spark.stream.shard_epochs import STEPS, KillAt, Servant, Streamed, shards_are
 from tests.spark.stream.work import DRIVER, WORKER
 from tests.spark.support.held_streams import SLICES, kills_of, plan

@@ -84,7 +84,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         from pyspark import TaskContext
 
         from kstore_core.spark.live.epochs import epoch_of_task
-        from kstore_core.spark.stream.inbox import Inbox
+        from kstore_core.spark.root.inbox import Inbox
 
         task = TaskContext.get()
         epoch = epoch_of_task(None)
@@ -103,7 +103,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         StateError if another stream is writing to the root, or if the root belongs to another
         stream.
         """
-        from kstore_core.spark.stream.inbox import Inbox
+        from kstore_core.spark.root.inbox import Inbox
         from kstore_core.spark.stream.shards import EpochTask
 
         received = [message for message in messages if isinstance(message, Received)]
@@ -171,7 +171,7 @@ class StreamSink(DataSourceStreamArrowWriter):
 
         When the query restarts, Spark runs the epoch again.
         """
-        from kstore_core.spark.stream.inbox import Inbox
+        from kstore_core.spark.root.inbox import Inbox
 
         received = [message for message in messages if isinstance(message, Received)]
         if received:

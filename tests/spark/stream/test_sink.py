@@ -16,9 +16,9 @@ from kstore_core.spark.live.layout import LiveLayout
 from kstore_core.spark.live.lock import locked
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.shards.frames import spark_schema
-from kstore_core.spark.source.sink import Received, StreamSink
+from kstore_core.spark.stream.sink import Received, StreamSink
 from kstore_core.spark.stream.shards import EpochTask
-from tests.spark.source.sink_work import OPTIONS, received, sink
+from tests.spark.stream.sink_work import OPTIONS, received, sink
 from tests.spark.stream.shard_epochs import QUERY, content
 from tests.spark.support import logs
 from tests.spark.support.streams import (
