@@ -67,7 +67,7 @@ def test_a_missing_file_is_told(storage: Any) -> None:
     inbox = Inbox(storage, QUERY, 3)
     file = written(inbox, 0, 1)
     inbox.remove([file.name])
-    with pytest.raises(StateError, match=rf"{QUERY}-3 lacks a file .* epoch 3 .* Restart the query"):
+    with pytest.raises(StateError, match=r"-7-3 lacks a file .* epoch 3 .* Restart the query"):
         inbox.read([file])
 
 

@@ -19,7 +19,7 @@ from kstore_core.spark.stream.shards import EpochTask
 from kstore_core.spark.stream.sink import Received
 from tests.spark.stream.shard_epochs import QUERY, content
 from tests.spark.stream.sink_work import OPTIONS, received, sink
-from tests.spark.support import logs
+from tests.spark.support import inboxes, logs
 from tests.spark.support.streams import (
     AVAILABLE,
     add_epochs,
