@@ -30,6 +30,7 @@ LATER = {
     "tests/spark/map_state/test_kills.py": "kills of workers; test_map_state.py repeats epochs",
     "tests/spark/remote/test_kills.py": "kills at every request; test_states.py races attempts",
     "tests/spark/remote/test_streams.py": "streams; test_states.py has the commits they share",
+    "tests/spark/remote/test_sinks.py": "sinks; tests/spark/stream/test_sink.py has disks",
     "tests/spark/rescale/test_model.py": "random rescales; test_key_classes.py has their rule",
     "tests/spark/stream/test_sink_kills.py": "as the one of map_state",
     "tests/spark/kafka/test_broker.py": "a broker in a JVM; test_reading.py has librdkafka's own",

@@ -1,13 +1,14 @@
 """The sink ``df.writeStream.format("kstore")``, which writes a streaming changelog into a store.
 
 The sink writes what `stream_into` writes, but it emits no output. Tasks write their rows to an
-inbox. At the end of the epoch, a separate process on the driver's machine applies the rows to one
-shard after another.
+inbox. At the end of the epoch, a separate process on the driver's machine applies the rows to the
+shards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from kstore_core.spec import StoreSpec
 
 __all__ = ["Received", "SinkArguments", "StreamSink"]
+
+_SHARDS_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
@@ -180,7 +183,19 @@ class StreamSink(DataSourceStreamArrowWriter):
             )
         for number, log in logs.items():
             task.check(number, log)
-        done = (task.apply(number, logs.get(number))[0] for number in range(partitions))
+
+        def applied(number: int) -> Shard | None:
+            return task.apply(number, logs.get(number))[0]
+
+        if task.root.storage.path is not None:
+            done = [*map(applied, range(partitions))]
+        else:  # Most of the time is the time of requests.
+            with ThreadPoolExecutor(_SHARDS_AT_ONCE) as threads:
+                try:
+                    done = [*threads.map(applied, range(partitions))]
+                except BaseException:
+                    threads.shutdown(wait=False, cancel_futures=True)
+                    raise
         return [shard for shard in done if shard is not None]
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 ONE = {"partitions": "1", "engine": "lmdb"}
 
 
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One shard after another, for tests that move or stop this process at a step."""
+    monkeypatch.setattr(StreamSink.__module__ + "._SHARDS_AT_ONCE", 1)
+
+
 def epoch_of(root: Root | Path, number: int, records: list[Record], **options: str) -> None:
     """What Spark does in an epoch: two tasks, and the commit."""
     tasks = slices_of(records, 2)
@@ -66,6 +72,7 @@ def test_every_machine_goes_on_where_another_ended(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_by_one")
 def test_whatever_request_goes_wrong_the_epoch_is_there_once(
     tmp_path: Path, machine: Machine
 ) -> None:
@@ -98,6 +105,7 @@ def test_whatever_request_goes_wrong_the_epoch_is_there_once(
             return
 
 
+@pytest.mark.usefixtures("one_by_one")
 @pytest.mark.parametrize("step", ["applied", "copied", "put", "reported", "published"])
 def test_of_two_attempts_one_counts(
     objects: Root, machine: Machine, tmp_path: Path, step: str
@@ -135,6 +143,7 @@ def test_of_two_attempts_one_counts(
     assert shards_are(Streamed(objects, SPEC, "lmdb"), log, tmp_path / "restored")
 
 
+@pytest.mark.usefixtures("one_by_one")
 def test_an_attempt_that_comes_after_the_next_epoch_is_refused(
     objects: Root, machine: Machine, tmp_path: Path
 ) -> None:
