@@ -193,3 +193,18 @@ def test_a_volume_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="the sink of a stream, pass a root at an address"):
         received(root, 0, [make_log(1, 9, SHARDS)])
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    "place", [pytest.param("hdfs_bucket", marks=pytest.mark.slow), "google_bucket"]
+)
+def test_other_storages_will_do(
+    request: pytest.FixtureRequest, machine: Machine, tmp_path: Path, place: str
+) -> None:
+    root, log = request.getfixturevalue(place).root(), make_log(9, 60, SHARDS)
+    received(root, 0, slices_of(log[:30], 2))  # of tasks that were killed
+    for epoch, records in enumerate(slices_of(log, 2)):
+        machine("ab"[epoch])
+        epoch_of(root, epoch, records, engine="lmdb")
+        assert root.storage.files(INBOX) == []
+    assert shards_are(Streamed(root, SPEC, "lmdb"), log, tmp_path / "restored")
