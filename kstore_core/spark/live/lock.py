@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kstore_core.errors import StateError
-from kstore_core.spark.live.layout import LiveLayout
+from kstore_core.spark.live.layout import Layout, LiveLayout
 
 __all__ = ["StreamLock", "locked"]
 
@@ -47,10 +47,14 @@ class StreamLock:
 
 
 @contextmanager
-def locked(layout: LiveLayout) -> Iterator[None]:
-    """Return a context manager that holds the lock of a live directory during a ``with`` block."""
-    lock = StreamLock(layout)
+def locked(layout: Layout) -> Iterator[None]:
+    """Return a context manager that holds the lock of a live directory during a ``with`` block.
+
+    On an object store there is no lock, because the commits of the shards exclude a second writer.
+    """
+    lock = StreamLock(layout) if isinstance(layout, LiveLayout) else None
     try:
         yield
     finally:
-        lock.release()
+        if lock is not None:
+            lock.release()

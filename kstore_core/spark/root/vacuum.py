@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kstore_core.spark.live.layout import LIVE
 from kstore_core.spark.root.commits import unneeded
+from kstore_core.spark.root.inbox import INBOX, abandoned
 from kstore_core.spark.root.root import ATTEMPTS, MANIFESTS, Root
 from kstore_core.spark.root.storage.base import Entry, is_scratch
 from kstore_core.spark.runtime.server import on_server
@@ -59,9 +60,10 @@ def vacuum(
     seconds. So a job that runs at the same time is safe if all its writes together take less than
     ``grace_s``. The incomplete manifest of a writer that was killed is removed after the same time.
 
-    On an object store, a vacuum also removes the files of live shards that the newest commit of
-    their shard does not name, if the files are older than ``grace_s``. A query may run at the same
-    time.
+    A vacuum also removes what the killed tasks of a sink have left in the inbox of an epoch, if no
+    task has written to this inbox within ``grace_s``. On an object store, a vacuum also removes the
+    files of live shards that the newest commit of their shard does not name, if the files are older
+    than ``grace_s``. A query may run at the same time.
 
     Parameters
     ----------
@@ -118,7 +120,7 @@ def _vacuum(
     # names no old attempt that the listing contains.
     attempts = at.storage.files(ATTEMPTS)
     manifests = at.storage.files(MANIFESTS)
-    live = at.storage.files(LIVE) if at.storage.path is None else []
+    live = at.storage.files(LIVE if at.storage.path is None else INBOX)
     versions = at.versions()
     if not versions:
         at.check_unused()  # Another program's directory may also have a directory "attempts".
@@ -127,6 +129,7 @@ def _vacuum(
     named = {place for version in staying for place in at.load(version).places()}
     gone = _unnamed(at, attempts, named, before_ms)
     gone += [e for e in manifests if is_scratch(e.name) and e.modified_ms < before_ms]
+    gone += abandoned(live, before_ms)
     gone += unneeded(at.storage, (entry for entry in live if entry.modified_ms < before_ms))
     if not dry_run:
         # Delete manifests before files, so that no visible version lacks files.

@@ -66,9 +66,10 @@ class KStoreSource(DataSource):
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamArrowWriter:
         """Return a writer that writes the epochs of a stream into a store."""
-        from kstore_core.spark.source.sink import StreamSink
+        from kstore_core.spark.source.write_options import sink_options
+        from kstore_core.spark.stream.sink import StreamSink
 
-        return StreamSink(self.options, schema, overwrite)
+        return StreamSink(sink_options(self.options), schema, overwrite)
 
     # PySpark raises another error after this one, so only the traceback contains this text.
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kstore_core.errors import SpecError
 from kstore_core.spark.source.parsing import Option, by_name, parse_options
 from kstore_core.spark.source.texts import count_of, flag_of, one_of, spec_of, text_of
 from kstore_core.spec import StoredSpec, StoreSpec
+
+if TYPE_CHECKING:
+    from kstore_core.spark.stream.sink import SinkArguments
 
 __all__ = [
     "SINK_OPTIONS",
@@ -103,13 +107,20 @@ SINK_OPTIONS = {name: o for name, o in WRITE_OPTIONS.items() if name not in _OF_
         count_of,
         "a number of 1 or more",
         "the number of epochs after which a version is published",
-    )
+    ),
+    Option(
+        "compact_every",
+        count_of,
+        "a number of 1 or more",
+        "on an object store, the number of files of changes after which a full checkpoint of a "
+        "live shard may replace them",
+    ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """The parsed options of a batch write or of the sink of a stream."""
+    """The parsed options of a batch write."""
 
     path: str
     storage: Mapping[str, str]  # options of the object store
@@ -119,8 +130,6 @@ class WriteOptions:
     engine: str | None = None
     partition_time: bool = False
     run_bytes: int | None = None  # the size of a run in bytes; None for the default
-    publish_every: int = 1  # the number of epochs after which a version is published
-    checkpoint: str = ""  # the stream's checkpoint; empty if the session sets it
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
@@ -129,10 +138,16 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     return WriteOptions(parsed.path, parsed.storage, **parsed.values)
 
 
-def sink_options(given: Mapping[str, str]) -> WriteOptions:
-    """Parse the options of a stream's sink. Raise the same errors as :func:`parse_options`."""
+def sink_options(given: Mapping[str, str]) -> SinkArguments:
+    """Parse the options of a stream's sink.
+
+    Raise the same errors as :func:`parse_options` and :meth:`Root.at`.
+    """
+    from kstore_core.spark.root.root import Root
+    from kstore_core.spark.stream.sink import SinkArguments
+
     texts = {name.lower(): text for name, text in given.items()}
-    of_sink = {name: text for name, text in texts.items() if name not in _OF_SPARK}
+    of_sink = {name: text for name, text in given.items() if name.lower() not in _OF_SPARK}
     parsed = parse_options(of_sink, SINK_OPTIONS, "write")
-    checkpoint = texts.get(_CHECKPOINT, "")
-    return WriteOptions(parsed.path, parsed.storage, **parsed.values, checkpoint=checkpoint)
+    root = Root.at(parsed.path, parsed.storage)
+    return SinkArguments(root, **parsed.values, checkpoint=texts.get(_CHECKPOINT, ""))

@@ -1,18 +1,19 @@
-"""The start of a stream that runs on a Spark Connect server, through the sink ``kstore``."""
+"""The start of a stream that runs on a Spark Connect server, through a sink of its own."""
 
 from __future__ import annotations
 
-import json
-import os
+import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kstore_core.errors import SpecError, UnsupportedError
-from kstore_core.spec import StoredSpec
+from kstore_core.spark.runtime.first_line import without_traceback
+from kstore_core.spark.stream.sink import SinkArguments, StreamSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
 
     from kstore_core.spark.stream.versions import Versions
 
@@ -21,7 +22,6 @@ __all__ = ["start_sink"]
 
 def start_sink(
     df: DataFrame,
-    root: str | os.PathLike[str],
     versions: Versions,
     partition_time: bool,
     *,
@@ -30,31 +30,51 @@ def start_sink(
 ) -> StreamingQuery:
     """Start the sink that writes what :func:`stream_into` writes, and return its query.
 
-    ``versions`` is the plan of the stream. Raise an UnsupportedError if a serde of the store is not
-    built in, because the sink gets the spec as a text.
+    ``versions`` is the plan of the stream.
     """
     stream = versions.stream
-    options = {
-        "path": os.fspath(root),
-        "checkpointLocation": stream.checkpoint,
-        "spec": json.dumps(versions.spec.describe()),
-        "partitions": str(stream.partitions),
-        "partition_by": stream.partition_by,
-        "engine": stream.engine,
-        "publish_every": str(versions.publish_every),
-        "partition_time": str(partition_time).lower(),
-    }
-    try:
-        StoredSpec.parse(options["spec"].encode()).spec()
-    except SpecError as error:
-        raise UnsupportedError(
-            f"stream_into cannot describe the store {versions.spec.name!r} to a Spark Connect "
-            f"server: {error}. Put the StoreSpec into a module that the server can import, and use "
-            "df.writeStream.format('kstore') with the option spec='module:NAME'"
-        ) from error
-    writer = df.writeStream.format("kstore").options(**options)
+    source = _source_of(
+        SinkArguments(
+            versions.root,
+            versions.spec,
+            stream.partitions,
+            stream.partition_by,
+            stream.engine,
+            partition_time,
+            versions.publish_every,
+            versions.compact_every,
+            stream.checkpoint,
+        )
+    )
+    df.sparkSession.dataSource.register(source)
+    writer = df.writeStream.format(source.name()).option("checkpointLocation", stream.checkpoint)
     if trigger:
         writer = writer.trigger(**trigger)
     if name is not None:
         writer = writer.queryName(name)
     return writer.start()
+
+
+def _source_of(arguments: SinkArguments) -> type[DataSource]:
+    """Return a data source for one stream, which contains the arguments of its sink.
+
+    Spark sends the class to the server by pickle, so the spec may have any serdes. The options of a
+    query would be texts, and Spark Connect shows them, with the credentials of an object store, in
+    its event log and its web pages.
+    """
+    from pyspark.sql.datasource import DataSource
+
+    unique = f"kstore-{uuid.uuid4().hex}"
+
+    class OneStream(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return unique
+
+        def streamWriter(  # noqa: N802 - the name is Spark's
+            self, schema: StructType, overwrite: bool
+        ) -> DataSourceStreamArrowWriter:
+            with without_traceback():
+                return StreamSink(arguments, schema, overwrite)
+
+    return OneStream

@@ -25,12 +25,17 @@ if TYPE_CHECKING:
 
 __all__ = ["epoch_of", "is_job_of", "job_of", "publish_shard"]
 
-_JOB = re.compile(r"stream-(.+)-([0-9]+)")
+_JOB = re.compile(r"stream-(.+)-([0-9]+)(?:\.[0-9a-f]+)?")
 
 
-def job_of(query: str, epoch: int) -> str:
-    """Return the name of the write job that publishes an epoch of a query."""
-    return f"stream-{query}-{epoch}"
+def job_of(root: Root, query: str, epoch: int) -> str:
+    """Return the name of the write job that publishes an epoch of a query.
+
+    On an object store, each attempt of the epoch is a job of its own. There is no lock, so an
+    attempt that has lost may still run, and removes the files of its job when it ends.
+    """
+    attempt = f".{uuid.uuid4().hex[:12]}" if root.storage.path is None else ""
+    return f"stream-{query}-{epoch}{attempt}"
 
 
 def epoch_of(query: str, job: str) -> int | None:

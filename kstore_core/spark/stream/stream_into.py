@@ -12,7 +12,6 @@ from kstore_core.spark.root.root import Root
 from kstore_core.spark.runtime.server import is_connect, on_server
 from kstore_core.spark.shards.routing import placed_by_key
 from kstore_core.spark.stream.epoch_runner import Emit, EpochRunner
-from kstore_core.spark.stream.on_server import start_sink
 from kstore_core.spark.stream.plan import plan_stream
 from kstore_core.spec import StoreSpec
 
@@ -110,13 +109,12 @@ def stream_into(
         Another stream is writing to the root, or the root belongs to another checkpoint.
     UnsupportedError
         The engine keeps its data in one process, or the object store ignores the condition that a
-        file must be new. Or the session is one of Spark Connect, and ``emit`` is given, the root is
-        on an object store, or a serde of the store is not built in.
+        file must be new. Or ``emit`` is given with a session of Spark Connect.
 
     Notes
     -----
-    With Spark Connect, the stream runs through the sink ``df.writeStream.format("kstore")``, so
-    that only the server needs the root; docs/clusters.md describes the differences.
+    With Spark Connect, the server runs the stream like ``df.writeStream.format("kstore")``, so only
+    the server needs the root; docs/clusters.md describes the differences.
     """
     from kstore_core.spark.shards.frames import check_log_columns
 
@@ -150,13 +148,9 @@ def stream_into(
     )
     check_log_columns(df.schema, versions.spec, partition_time=partition_time)
     if connected:
-        if versions.root.storage.path is None:
-            raise UnsupportedError(
-                f"stream_into cannot write to {versions.root} with a session of Spark Connect, "
-                "because the sink on the server needs a root on a disk. Run the stream in a "
-                "classic session, or pass a root on a disk"
-            )
-        return start_sink(df, root, versions, partition_time, trigger=trigger, name=name)
+        from kstore_core.spark.stream.on_server import start_sink
+
+        return start_sink(df, versions, partition_time, trigger=trigger, name=name)
     runner = EpochRunner(versions, emit, partition_time)
     return runner.start(df, trigger=trigger, name=name)
 

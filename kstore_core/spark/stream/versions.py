@@ -71,7 +71,7 @@ class Versions:
             "append",
             1 if self.newest is None else self.newest.version + 1,
             {shard.shard: shard for shard in self.shards},
-            job_of(self.stream.query, epoch),
+            job_of(self.root, self.stream.query, epoch),
         )
         job.begin()
         return job

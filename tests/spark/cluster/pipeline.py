@@ -13,6 +13,7 @@ from kstore_core.spark import (
     map_state,
     read_metadata,
     read_store,
+    spec_json,
     stream_into,
     temporal_join,
     vacuum,
@@ -94,7 +95,10 @@ def _batch(spark: SparkSession, root: str) -> dict[str, Any]:
 
 
 def _streams(spark: SparkSession, root: str, place: Path) -> dict[str, Any]:
-    """A stream into a store, and a stream that is joined and counted; both are started twice."""
+    """A stream into a store, and a stream that is joined and counted; both are started twice.
+
+    The sink gets the first half of the log.
+    """
     emitted: list[tuple[int, list[Any]]] = []
     counted: list[tuple[int, list[Any]]] = []
 
@@ -126,7 +130,16 @@ def _streams(spark: SparkSession, root: str, place: Path) -> dict[str, Any]:
         )
         writer = found.writeStream.foreachBatch(keep).trigger(**AVAILABLE)
         writer.option("checkpointLocation", str(place / "counted")).start().awaitTermination()
-    return {"streamed": _history(spark, f"{root}/streamed"), "emitted": emitted, "counted": counted}
+    sink = _records(spark).writeStream.format("kstore").trigger(**AVAILABLE)
+    sink = sink.options(spec=spec_json(logs.SPEC), partitions=PARTITIONS)
+    sink = sink.option("checkpointLocation", str(place / "half"))
+    sink.start(f"{root}/half").awaitTermination()
+    return {
+        "streamed": _history(spark, f"{root}/streamed"),
+        "half": _history(spark, f"{root}/half"),
+        "emitted": emitted,
+        "counted": counted,
+    }
 
 
 def count_found(key: bytes, rows: Any, store: Any) -> Any:

@@ -69,6 +69,7 @@ def test_the_processes_share_no_directory(cluster: LocalCluster, tmp_path: Path)
 def test_a_local_run_has_the_contents_of_the_model(wanted: dict[str, Any]) -> None:
     model = Model(PARTITIONS, RETENTION).put(LOG)
     assert wanted["batch"] == wanted["streamed"] == visible(model)
+    assert wanted["half"] == visible(Model(PARTITIONS, RETENTION).put(LOG[: len(LOG) // 2]))
     assert wanted["readme"][0] == [1.201]
     assert [epoch for epoch, _ in wanted["emitted"]] == [0, 1]
     assert [epoch for epoch, _ in wanted["counted"]] == [0, 1]

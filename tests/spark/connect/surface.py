@@ -39,7 +39,6 @@ from kstore_core.spark import (
     register_views,
     rescale,
     spec_json,
-    stream_into,
     temporal_join,
     vacuum,
     verify_root,
@@ -65,7 +64,7 @@ pytestmark = [
 
 
 class Own:
-    """A serde that only this process knows."""
+    """A serde that is not built in."""
 
     name = "own"
     arrow_type = serdes.BYTES.arrow_type
@@ -83,7 +82,13 @@ _hidden: list[str] = []
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the event log of the server."""
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.fixture(scope="session")
+def spark(event_log: Path) -> Iterator[SparkSession]:
     """A Connect session, with its server."""
     from pyspark.sql import SparkSession
 
@@ -98,6 +103,9 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.memory", "1g")
         .config("spark.sql.shuffle.partitions", "3")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.eventLog.enabled", "true")
+        .config("spark.eventLog.dir", str(event_log))
+        .config("spark.eventLog.compress", "false")
     )
     with warnings.catch_warnings():
         # PySpark passes settings to the server that it starts, and warns that they are fixed then.
@@ -230,7 +238,11 @@ def test_a_worker_that_publishes_is_killed(
 
 
 def test_object_stores(
-    spark: SparkSession, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    bucket: Bucket,
+    event_log: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(self: ObjectStore) -> Any:
         raise AssertionError(f"the client used {self.address}")
@@ -273,13 +285,16 @@ def test_object_stores(
         assert ("a", first + 4) in [(row.key, row.total) for row in totals.collect()]
     add_epochs(tmp_path / "in", [LOG])
     streamed: Any = bucket.address("streamed")
-    with pytest.raises(UnsupportedError, match=r"Spark Connect, .* needs a root on a disk"):
-        run(
-            epochs_of(spark, tmp_path / "in"),
-            streamed,
-            tmp_path / "checkpoint",
-            **options,
-        )
+    run(epochs_of(spark, tmp_path / "in"), streamed, tmp_path / "checkpoint", **options)
+    assert logs.history(spark, streamed, **options) == logs.visible(MODEL)
+    assert vacuum(streamed, grace_s=0, spark=spark, **options).files == ()
+    # Spark writes the options of a query to its event log, so they must not have the credentials.
+    events = "".join(file.read_text() for file in event_log.glob("*/events_*"))
+    assert "write_stream_operation_start" in events
+    secret = bucket.options["secret_access_key"]
+    assert secret not in events
+    for file in (tmp_path / "checkpoint").rglob("*"):
+        assert file.is_dir() or secret.encode() not in file.read_bytes()
 
 
 def test_a_foreach_batch_that_calls_kstore(spark: SparkSession, root: Path, tmp_path: Path) -> None:
@@ -464,16 +479,13 @@ def test_stream_into(spark: SparkSession, root: Path, tmp_path: Path) -> None:
         run(epochs_of(spark, source), root, root.with_name("another"))
     with pytest.raises(UnsupportedError, match="stream_into cannot call emit"):
         run(epochs_of(spark, source), root, checkpoint, emit=lambda df, epoch: None)
-    own = stores.key_value("own", value=Own())
-    with pytest.raises(UnsupportedError, match="cannot describe the store 'own'"):
-        stream_into(
-            epochs_of(spark, source),
-            root.with_name("own"),
-            checkpoint=root.with_name("own-checkpoint"),
-            spec=own,
-            partitions=2,
-            trigger=AVAILABLE,
-        )
+    own, where = stores.key_value("own", value=Own()), root.with_name("own")
+    run(epochs_of(spark, source), where, root.with_name("own-checkpoint"), spec=own)
+    newest = {record.key: record.value for record in LOG}
+    rows = read_store(spark, where, spec=own).toArrow().to_pylist()
+    assert {row["key"]: row["value"] for row in rows} == {
+        key: value for key, value in newest.items() if value is not None
+    }
 
 
 def test_map_state(spark: SparkSession, root: Path) -> None:

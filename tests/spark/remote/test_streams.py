@@ -11,10 +11,11 @@ import pytest
 
 from kstore_core import stores
 from kstore_core.errors import SpecError, StateError, UnsupportedError
-from kstore_core.spark import stream_into, vacuum, write_store
+from kstore_core.spark import spec_json, stream_into, vacuum, write_store
 from kstore_core.spark.live.stream_binding import StreamBinding, check_not_streamed
 from kstore_core.spark.remote.layout import layout_of
 from kstore_core.spark.root.commits import ShardCommits
+from kstore_core.spark.root.inbox import INBOX
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.root.storage.local import LocalFiles
 from kstore_core.spark.stream.plan import plan_stream
@@ -24,7 +25,14 @@ from tests.spark.support import logs
 from tests.spark.support.faults import FaultyObjects, Killed, write
 from tests.spark.support.logs import SHARDS, SPEC, make_log
 from tests.spark.support.object_store import Bucket
-from tests.spark.support.streams import add_epochs, epochs_of, forget_last_epoch, run, slices_of
+from tests.spark.support.streams import (
+    AVAILABLE,
+    add_epochs,
+    epochs_of,
+    forget_last_epoch,
+    run,
+    slices_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -272,12 +280,25 @@ def test_a_stream_of_spark_goes_to_an_object_store(
         )
     with pytest.raises(SpecError, match="compact_every=0 is not an int of 1 or more"):
         stream_into(epochs_of(spark, source), where, checkpoint=tmp_path, compact_every=0)
-    sink = epochs_of(spark, source).writeStream.format("kstore")
-    stream = sink.option("checkpointLocation", str(tmp_path / "c2"))
-    for name, value in bucket.options.items():
-        stream = stream.option(f"storage.{name}", value)
-    with pytest.raises(Exception, match=r"object store.*needs a local directory"):
-        stream.start(where).awaitTermination()
+
+
+def test_the_sink_of_spark_goes_to_an_object_store(
+    spark: SparkSession, bucket: Bucket, tmp_path: Path
+) -> None:
+    log = make_log(2, 200, SHARDS)
+    slices, source = slices_of(log, 2), tmp_path / "in"
+    given = {"spec": spec_json(SPEC), "partitions": str(SHARDS), "engine": "lmdb"}
+    given |= {f"storage.{name}": value for name, value in bucket.options.items()}
+    given["checkpointLocation"] = str(tmp_path / "checkpoint")
+    for number in (1, 2):
+        add_epochs(source, slices[number - 1 : number])
+        writer = epochs_of(spark, source).repartition(2).writeStream.format("kstore")
+        writer = writer.options(**given).trigger(**AVAILABLE)
+        query = writer.start(bucket.address())
+        query.awaitTermination()
+        assert bucket.root().versions() == [*range(1, number + 1)]
+        assert bucket.root().storage.files(INBOX) == []
+    assert shards_are(Streamed(bucket.root(), SPEC, "lmdb", query=query.id), log, tmp_path / "r")
 
 
 def query_of(bucket: Bucket) -> str:

@@ -19,13 +19,12 @@ from kstore_core.spark.root.root import Root
 from kstore_core.spark.shards.applying import apply_log
 from kstore_core.spark.shards.frames import check_log_columns, spark_schema
 from kstore_core.spark.shards.log import ShardLog
-from kstore_core.spark.source.sink import StreamSink
 from kstore_core.spark.source.write_options import write_options
 from kstore_core.spark.write.job import WriteJob
 from kstore_core.spec import StoreSpec
 from kstore_core.types import NOT_PUT
 from tests.spark.stream.shard_epochs import rows_of
-from tests.spark.support.inboxes import received
+from tests.spark.support.inboxes import received, sink_of
 from tests.spark.support.logs import Record, log_table
 
 VERSIONS = stores.versioned_key_value("versions", 5, 2)
@@ -174,7 +173,7 @@ def test_the_proposals_example_in_a_batch_and_a_stream(tmp_path: Path, honoured:
         job.begin()
         writer = job.writer(partition_time=honoured)
         job.publish(writer.write_each(number, rows.to_batches(), by_key=False))
-        sink = StreamSink({**options, "engine": "lmdb"}, spark_schema(rows.schema), False)
+        sink = sink_of({**options, "engine": "lmdb"}, rows)
         for _ in range(2):
             sink.commit(received(stream.path, number, [rows]), number)
         for root in (batch, stream):
@@ -186,11 +185,11 @@ def test_the_proposals_example_in_a_batch_and_a_stream(tmp_path: Path, honoured:
 def test_a_header_that_tells_no_time_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     rows = log_table([Record(b"a", b"1", 3, ((HEADER, b"123"),))])
     options = {"path": str(tmp_path), "spec": spec_json(VERSIONS), "partitions": "1"}
-    schema = spark_schema(rows.schema)
     messages = received(tmp_path, 0, [rows])
+    timed = sink_of({**options, "partition_time": "true"}, rows)
     with pytest.raises(FormatError, match="header 'partition-time' does not have 8 bytes"):
-        StreamSink({**options, "partition_time": "true"}, schema, False).commit(messages, 0)
-    StreamSink(options, schema, False).commit(messages, 0)
+        timed.commit(messages, 0)
+    sink_of(options, rows).commit(messages, 0)
     assert Root.at(tmp_path).load().records == 1
 
 

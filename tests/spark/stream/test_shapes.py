@@ -11,12 +11,10 @@ import pytest
 
 from kstore_core.spark import spec_json
 from kstore_core.spark.root.root import Root
-from kstore_core.spark.shards.frames import spark_schema
-from kstore_core.spark.source.sink import StreamSink
 from kstore_core.spec import StoreSpec
 from tests.spark.columns.shapes import SHAPES, SHARDS, columns_of, log_of, written
 from tests.spark.stream.shard_epochs import Streamed, content
-from tests.spark.support.inboxes import received
+from tests.spark.support.inboxes import received, sink_of
 from tests.spark.support.streams import slices_of
 
 RETENTION, INTERVAL, EPOCHS, SIZE = 300, 200, 3, 20
@@ -100,7 +98,7 @@ def test_epochs_of_the_sink_are_one_write(tmp_path: Path, name: str) -> None:
         options = {"path": str(root), "spec": spec_json(spec), "partitions": str(SHARDS)}
         for _ in range(2):  # Spark does not know that it was done
             messages = received(root, number, (rows.slice(task * 7, 7) for task in range(3)))
-            StreamSink(options, spark_schema(rows.schema), False).commit(messages, number)
+            sink_of(options, rows).commit(messages, number)
     assert shards_of(root, spec) == one_write(tmp_path / "batch", spec, typed=True)
     assert Root.at(root).load().records == EPOCHS * SIZE
 

@@ -198,7 +198,7 @@ def test_a_version_that_was_discarded_is_not_shown_and_not_forgotten(
 
     def discard(told: str, shard: int | None) -> None:
         if told == step:
-            Root.at(streamed.path).discard(job_of(streamed.query, 0))
+            streamed.root.discard(job_of(streamed.root, streamed.query, 0))
 
     with pytest.raises(StateError, match="its uploads were removed"):
         streamed.epoch(0, first, step=discard)

@@ -8,15 +8,25 @@ from typing import Any
 
 import pyarrow as pa
 
-from kstore_core.spark.live.layout import LiveLayout
-from kstore_core.spark.source.sink import Received
-from kstore_core.spark.stream.inbox import Inbox
+from kstore_core.spark.root.inbox import Inbox
+from kstore_core.spark.root.root import Root
+from kstore_core.spark.shards.frames import spark_schema
+from kstore_core.spark.source.datasource import KStoreSource
+from kstore_core.spark.stream.sink import Received, StreamSink
 from tests.spark.stream.shard_epochs import QUERY
 
 
-def received(root: Path, epoch: int, tasks: Iterable[pa.Table]) -> list[Any]:
+def sink_of(options: dict[str, str], rows: pa.Table, overwrite: bool = False) -> StreamSink:
+    """The sink that Spark makes of options, for rows like these."""
+    made = KStoreSource(options).streamWriter(spark_schema(rows.schema), overwrite)
+    assert isinstance(made, StreamSink)
+    return made
+
+
+def received(root: Path | Root, epoch: int, tasks: Iterable[pa.Table]) -> list[Any]:
     """What tasks with these rows answer."""
-    inbox = Inbox.of(LiveLayout.of(root).path, QUERY, epoch)
+    at = root if isinstance(root, Root) else Root.at(root)
+    inbox = Inbox(at.storage, QUERY, epoch)
     messages = []
     for number, rows in enumerate(tasks):
         batches = (batch for batch in rows.to_batches(7) if batch.num_rows)

@@ -76,12 +76,7 @@ class VolumeFiles:
         the file afterwards, and raises a FileExistsError if it is the file of another writer. This
         is not enough for a stream, whose tasks may run twice at the same time.
         """
-        if name.partition("/")[0] == LIVE:
-            raise UnsupportedError(
-                f"{self.name} is on a volume of Databricks, where a stream cannot exclude a second "
-                "writer. For stream_into and map_state, pass a root at an address of s3:, gs: or "
-                "abfss:, or a directory of a disk that all workers see"
-            )
+        self._check_not_live(name)
         target = self.directory / name
         with translating_os_errors(target):
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -98,6 +93,7 @@ class VolumeFiles:
 
     def upload(self, files: Mapping[str, Path]) -> None:
         for name, source in files.items():
+            self._check_not_live(name)
             target = self.directory / name
             with translating_os_errors(target):
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -118,3 +114,12 @@ class VolumeFiles:
 
     def delete_tree(self, directory: str) -> None:
         self._files.delete_tree(directory)
+
+    def _check_not_live(self, name: str) -> None:
+        """Raise an UnsupportedError for a file of a stream."""
+        if name.partition("/")[0] == LIVE:
+            raise UnsupportedError(
+                f"{self.name} is on a volume of Databricks, where a stream cannot exclude a second "
+                "writer. For stream_into, map_state and the sink of a stream, pass a root at an "
+                "address of s3:, gs: or abfss:, or a directory of a disk that all workers see"
+            )

@@ -15,12 +15,11 @@ from kstore_core.spark import spec_json
 from kstore_core.spark.live.layout import LiveLayout
 from kstore_core.spark.live.lock import locked
 from kstore_core.spark.root.root import Root
-from kstore_core.spark.shards.frames import spark_schema
-from kstore_core.spark.source.sink import Received, StreamSink
 from kstore_core.spark.stream.shards import EpochTask
-from tests.spark.source.sink_work import OPTIONS, received, sink
+from kstore_core.spark.stream.sink import Received
 from tests.spark.stream.shard_epochs import QUERY, content
-from tests.spark.support import logs
+from tests.spark.stream.sink_work import OPTIONS, received, sink
+from tests.spark.support import inboxes, logs
 from tests.spark.support.streams import (
     AVAILABLE,
     add_epochs,
@@ -159,7 +158,7 @@ def test_options_that_make_no_sense_are_refused(
 
 def test_an_output_that_is_written_anew_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"use outputMode\('append'\)"):
-        StreamSink({**OPTIONS, "path": str(tmp_path)}, spark_schema(pa.schema([])), True)
+        inboxes.sink_of({**OPTIONS, "path": str(tmp_path)}, pa.table({}), overwrite=True)
 
 
 def test_a_stream_is_written_with_format_kstore(

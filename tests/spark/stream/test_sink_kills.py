@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -9,14 +11,15 @@ from unittest import mock
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from kstore_core.spark.root.inbox import INBOX
 from kstore_core.spark.root.root import Root
-from kstore_core.spark.source.sink import StreamSink
-from tests.spark.source.sink_work import received, sink, sinks
+from kstore_core.spark.stream.sink import StreamSink
 from tests.spark.stream.shard_epochs import STEPS, KillAt, Servant, Streamed, shards_are
+from tests.spark.stream.sink_work import received, sink, sinks
 from tests.spark.stream.work import DRIVER, WORKER
 from tests.spark.support.held_streams import SLICES, kills_of, plan
 from tests.spark.support.local_cluster import local_cluster
-from tests.spark.support.logs import COLUMNS, SHARDS, SPEC, Record, make_log
+from tests.spark.support.logs import SHARDS, SPEC, Record, make_log
 from tests.spark.support.streams import slices_of
 
 if TYPE_CHECKING:
@@ -24,36 +27,51 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-OF_COMMIT = (*STEPS, "cleared")
+OF_COMMIT = (*STEPS[:4], "put", *STEPS[4:], "cleared")
 OF_DRIVER = ("opened", "committed", "cleared")
 """Before the shards' commits, before the version, and before Spark's own commit log."""
 
 
-def check_once(root: Path, slices: Sequence[list[Record]], scratch: Path) -> None:
+def check_once(root: Root, slices: Sequence[list[Record]], scratch: Path) -> None:
     """Each epoch is in the store once and has a version, and nothing is left of its way there."""
     streamed = Streamed(root, SPEC, "lmdb")
     assert shards_are(streamed, [record for records in slices for record in records], scratch)
-    assert Root.at(root).versions() == [*range(1, len(slices) + 1)]
-    assert not (root / "live" / "inbox").exists()
+    assert root.versions() == [*range(1, len(slices) + 1)]
+    assert root.storage.files(INBOX) == []
 
 
-def killed_commit(root: Path, messages: list[Any], epoch: int, name: str) -> None:
+def killed_task(root: Root, epoch: int, records: list[Record]) -> None:
+    """Write the rows of a task to the inbox, and end the process before Spark hears of it."""
+    received(root, epoch, [records])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed_commit(root: Root, messages: list[Any], epoch: int, name: str) -> None:
     """Commit an epoch in this process, up to a step at which it is killed."""
     kill = KillAt(name)
     with mock.patch.object(StreamSink, "_step", lambda self, told, shard: kill(told, shard)):
         sink(root, engine="lmdb").commit(messages, epoch)
 
 
-def test_a_commit_that_was_killed_is_finished_by_the_next(tmp_path: Path) -> None:
-    servant, root = Servant(), tmp_path / "root"
+@pytest.mark.parametrize("place", ["disk", "objects"])
+def test_a_commit_that_was_killed_is_finished_by_the_next(
+    request: pytest.FixtureRequest, tmp_path: Path, place: str
+) -> None:
+    if place == "disk":
+        root = Root.at(tmp_path / "root")
+    else:
+        root = request.getfixturevalue("bucket").root()
+    servant = Servant()
     slices = slices_of(make_log(14, 20 * len(OF_COMMIT), SHARDS), len(OF_COMMIT))
     for epoch, (name, records) in enumerate(zip(OF_COMMIT, slices, strict=True)):
         tasks = slices_of(records, 2)
-        killed = received(root, epoch, tasks, COLUMNS)
+        if not epoch % 4:
+            assert servant(killed_task, root, epoch, tasks[0]) == -9
+        killed = received(root, epoch, tasks)
         assert servant(killed_commit, root, killed, epoch, name) == -9
         shown = epoch + (name in ("published", "cleared"))  # no half of an epoch
-        assert Root.at(root).versions() == [*range(1, shown + 1)]
-        sink(root, engine="lmdb").commit(received(root, epoch, tasks, COLUMNS), epoch)
+        assert root.versions() == [*range(1, shown + 1)]
+        sink(root, engine="lmdb").commit(received(root, epoch, tasks), epoch)
     servant.end()
     check_once(root, slices, tmp_path / "restored")
 
@@ -78,4 +96,4 @@ def test_each_epoch_is_there_once_whoever_is_killed(
     sinks(spark, str(scratch), OF_DRIVER[-1:])
     for step in OF_DRIVER:
         assert kills_of(scratch / step).left() == []
-        check_once(scratch / step / "root", SLICES, scratch / "restored" / step)
+        check_once(Root.at(scratch / step / "root"), SLICES, scratch / "restored" / step)

@@ -1,13 +1,14 @@
 """The sink ``df.writeStream.format("kstore")``, which writes a streaming changelog into a store.
 
 The sink writes what `stream_into` writes, but it emits no output. Tasks write their rows to an
-inbox. At the end of the epoch, a separate process on the driver's machine applies the rows to one
-shard after another.
+inbox. At the end of the epoch, a separate process on the driver's machine applies the rows to the
+shards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,26 +16,27 @@ import numpy as np
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from kstore_core.errors import SpecError
-from kstore_core.spark.live.layout import LiveLayout
 from kstore_core.spark.live.lock import locked
-from kstore_core.spark.root.root import Root
+from kstore_core.spark.remote.layout import COMPACT_EVERY, layout_of
+from kstore_core.spark.root.inbox import Inbox, InboxFile
 from kstore_core.spark.runtime.first_line import without_traceback
 from kstore_core.spark.shards.frames import check_log_columns
 from kstore_core.spark.shards.routing import placed_by_key
-from kstore_core.spark.source.write_options import sink_options
 from kstore_core.spark.stream.plan import plan_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from kstore_core.spark.root.manifest import Shard
+    from kstore_core.spark.root.root import Root
     from kstore_core.spark.stream.shards import EpochTask
     from kstore_core.spark.stream.versions import Versions
+    from kstore_core.spec import StoreSpec
 
-__all__ = ["Received", "StreamSink"]
+__all__ = ["Received", "SinkArguments", "StreamSink"]
+
+_SHARDS_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
@@ -42,41 +44,59 @@ class Received(WriterCommitMessage):
     """The message that a task returns after it has written its rows to the inbox of an epoch."""
 
     query: str  # the id of the streaming query
-    file: str | None  # the name of the file in the inbox; None if the task had no rows
+    file: InboxFile | None  # the file in the inbox; None if the task had no rows
+
+
+@dataclass(frozen=True, slots=True)
+class SinkArguments:
+    """The arguments of a sink; those of :func:`stream_into` have the same names."""
+
+    root: Root
+    spec: StoreSpec | None = None
+    partitions: int | None = None
+    partition_by: str | None = None
+    engine: str | None = None
+    partition_time: bool = False
+    publish_every: int = 1
+    compact_every: int = COMPACT_EVERY
+    checkpoint: str = ""  # the stream's checkpoint; empty if the session sets it
 
 
 class StreamSink(DataSourceStreamArrowWriter):
     """The writer that writes the epochs of a stream into a root; see docs/streaming.md.
 
-    The constructor raises a SpecError if an option or a column is wrong, or if the output mode is
+    The constructor raises a SpecError if an argument or a column is wrong, or if the output mode is
     ``complete``. The constructor raises a StateError if the root belongs to another stream.
     """
 
-    def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
+    def __init__(self, arguments: SinkArguments, schema: StructType, overwrite: bool) -> None:
         if overwrite:
             raise SpecError(
                 "kstore does not support outputMode('complete'), because this mode writes all rows "
                 "again in each epoch, but a changelog must contain only new records; use "
                 "outputMode('append') or outputMode('update')"
             )
-        self._options = sink_options(options)
-        self._live = LiveLayout.of(Root.at(self._options.path, self._options.storage).path)
-        self._by_key = placed_by_key(schema.names, self._options.partition_by)
-        timed = self._options.partition_time
+        self._arguments = arguments
+        self._by_key = placed_by_key(schema.names, arguments.partition_by)
+        timed = arguments.partition_time
         check_log_columns(schema, self._plan("").spec, partition_time=timed)
 
     def _plan(self, query: str) -> Versions:
-        asked = self._options
+        given = self._arguments
         return plan_stream(
-            Root.at(asked.path, asked.storage),
-            asked.spec,
-            partitions=asked.partitions,
-            engine=asked.engine,
+            given.root,
+            given.spec,
+            partitions=given.partitions,
+            engine=given.engine,
             partition_by="key" if self._by_key else "partition",
-            checkpoint=asked.checkpoint,
-            publish_every=asked.publish_every,
+            checkpoint=given.checkpoint,
+            publish_every=given.publish_every,
             query=query,
+            compact_every=given.compact_every,
         )
+
+    def _inbox(self, query: str, epoch: int) -> Inbox:
+        return Inbox(self._arguments.root.storage, query, epoch)
 
     @without_traceback()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Received:
@@ -84,14 +104,12 @@ class StreamSink(DataSourceStreamArrowWriter):
         from pyspark import TaskContext
 
         from kstore_core.spark.live.epochs import epoch_of_task
-        from kstore_core.spark.stream.inbox import Inbox
 
         task = TaskContext.get()
         epoch = epoch_of_task(None)
         assert task is not None
-        inbox = Inbox.of(self._live.path, epoch.query, epoch.number)
         rows = (batch for batch in iterator if batch.num_rows)
-        file = inbox.write(task.partitionId(), rows)
+        file = self._inbox(epoch.query, epoch.number).write(task.partitionId(), rows)
         self._step("received", None)
         return Received(epoch.query, file)
 
@@ -103,25 +121,27 @@ class StreamSink(DataSourceStreamArrowWriter):
         StateError if another stream is writing to the root, or if the root belongs to another
         stream.
         """
-        from kstore_core.spark.stream.inbox import Inbox
         from kstore_core.spark.stream.shards import EpochTask
 
-        received = [message for message in messages if isinstance(message, Received)]
-        if not received:
+        query, files = _received(messages)
+        if query is None:
             return
-        query = received[0].query
-        with locked(self._live):
+        layout = layout_of(self._arguments.root.storage)
+        with locked(layout):
             versions = self._plan(query)
-            versions.stream = versions.stream.bind(self._live)
-            inbox = Inbox.of(self._live.path, query, batchId)
-            rows = inbox.read(message.file for message in received if message.file is not None)
+            versions.stream = versions.stream.bind(layout)
+            inbox = self._inbox(query, batchId)
+            # On an object store, another process may run a newer attempt of the epoch. So do not
+            # remove the files that appear later.
+            there = inbox.names()
+            rows = inbox.read(files)
             job = versions.begin(batchId)
             try:
                 task = EpochTask.of(
                     versions,
                     batchId,
                     job,
-                    partition_time=self._options.partition_time,
+                    partition_time=self._arguments.partition_time,
                     step=self._step,
                 )
                 reported = self._applied(task, versions, rows)
@@ -132,7 +152,7 @@ class StreamSink(DataSourceStreamArrowWriter):
                 if job is not None:
                     job.discard()
                 raise
-            inbox.clear()
+            inbox.remove(there)
         self._step("cleared", None)
 
     def _step(self, name: str, shard: int | None) -> None:
@@ -163,7 +183,19 @@ class StreamSink(DataSourceStreamArrowWriter):
             )
         for number, log in logs.items():
             task.check(number, log)
-        done = (task.apply(number, logs.get(number))[0] for number in range(partitions))
+
+        def applied(number: int) -> Shard | None:
+            return task.apply(number, logs.get(number))[0]
+
+        if task.root.storage.path is not None:
+            done = [*map(applied, range(partitions))]
+        else:  # Most of the time is the time of requests.
+            with ThreadPoolExecutor(_SHARDS_AT_ONCE) as threads:
+                try:
+                    done = [*threads.map(applied, range(partitions))]
+                except BaseException:
+                    threads.shutdown(wait=False, cancel_futures=True)
+                    raise
         return [shard for shard in done if shard is not None]
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
@@ -171,8 +203,13 @@ class StreamSink(DataSourceStreamArrowWriter):
 
         When the query restarts, Spark runs the epoch again.
         """
-        from kstore_core.spark.stream.inbox import Inbox
+        query, files = _received(messages)
+        if query is not None:
+            self._inbox(query, batchId).remove(file.name for file in files)
 
-        received = [message for message in messages if isinstance(message, Received)]
-        if received:
-            Inbox.of(self._live.path, received[0].query, batchId).clear()
+
+def _received(messages: list[WriterCommitMessage | None]) -> tuple[str | None, list[InboxFile]]:
+    """Return the id of the query, or None without messages, and the files of the tasks."""
+    found = [message for message in messages if isinstance(message, Received)]
+    query = found[0].query if found else None
+    return query, [message.file for message in found if message.file is not None]

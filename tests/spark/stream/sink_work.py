@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kstore_core.spark import spec_json
+from kstore_core.spark.root.root import Root
 from kstore_core.spark.shards.frames import spark_schema
 from kstore_core.spark.source.datasource import KStoreSource
-from kstore_core.spark.source.sink import StreamSink
+from kstore_core.spark.source.write_options import sink_options
+from kstore_core.spark.stream.sink import SinkArguments, StreamSink
 from tests.spark.support import inboxes
 from tests.spark.support.held_streams import kills_of, run_held
 from tests.spark.support.logs import COLUMNS, SHARDS, SPEC, Record, log_table
 from tests.spark.support.streams import AVAILABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -27,9 +30,9 @@ OPTIONS = {"spec": spec_json(SPEC), "partitions": str(SHARDS)}
 class LethalSink(StreamSink):
     """The sink, each of whose steps may be the last; the next kill is armed behind all of them."""
 
-    def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
-        super().__init__(options, schema, overwrite)
-        self._kills = kills_of(Path(options["path"]).parent)
+    def __init__(self, arguments: SinkArguments, schema: StructType, overwrite: bool) -> None:
+        super().__init__(arguments, schema, overwrite)
+        self._kills = kills_of(arguments.root.path.parent)
 
     def _step(self, name: str, shard: int | None) -> None:
         self._kills(name, shard)
@@ -47,7 +50,7 @@ class LethalSource(KStoreSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> LethalSink:  # noqa: N802
         """The sink."""
-        return LethalSink(self.options, schema, overwrite)
+        return LethalSink(sink_options(self.options), schema, overwrite)
 
 
 def sinks(spark: SparkSession, scratch: str, names: Sequence[str]) -> None:
@@ -63,13 +66,19 @@ def _begin(epochs: DataFrame, place: Path) -> StreamingQuery:
     return writer.option("checkpointLocation", str(place / "checkpoint")).start(str(place / "root"))
 
 
-def sink(root: Path, columns: Any = COLUMNS, **options: str) -> StreamSink:
+def sink(root: Path | Root, columns: Any = COLUMNS, **options: str) -> StreamSink:
     """The sink of a log with these columns."""
     schema = spark_schema(log_table([]).select(list(columns)).schema)
-    return StreamSink({**OPTIONS, "path": str(root), **options}, schema, False)
+    path = str(root) if isinstance(root, Path) else "/"
+    arguments = sink_options({**OPTIONS, "path": path, **options})
+    if isinstance(root, Root):
+        arguments = dataclasses.replace(arguments, root=root)
+    return StreamSink(arguments, schema, False)
 
 
-def received(root: Path, epoch: int, tasks: list[list[Record]], columns: Any) -> list[Any]:
+def received(
+    root: Path | Root, epoch: int, tasks: list[list[Record]], columns: Any = COLUMNS
+) -> list[Any]:
     """What tasks with these records answer."""
     rows = (log_table(records).select(list(columns)) for records in tasks)
     return inboxes.received(root, epoch, rows)
