@@ -79,6 +79,15 @@ _AHEAD: dict[str, tuple[_Check, str]] = {
 }
 
 
+def check_layout(layout: int, newest: int, where: str) -> None:
+    """Raise a StateError if the file ``where`` has a layout that is newer than ``newest``."""
+    if layout > newest:
+        raise StateError(
+            f"{where} has the layout {layout}, but this kstore reads only layouts up to {newest}. "
+            "Upgrade kstore"
+        )
+
+
 def check_manifest(
     document: Any, where: str, *, newest_layout: int, version: int | None = None
 ) -> None:
@@ -93,11 +102,7 @@ def check_manifest(
     layout = document.get("format")
     if type(layout) is not int or layout < 1:
         raise refuse("format", layout, "an int of 1 or more")
-    if layout > newest_layout:
-        raise StateError(
-            f"{where} has the layout {layout}, but this kstore reads only layouts up to "
-            f"{newest_layout}. Upgrade kstore"
-        )
+    check_layout(layout, newest_layout, where)
     refuse.fields(document, _MANIFEST, "")
     if version is not None and document["version"] != version:
         raise refuse("version", document["version"], f"{version} as in the file's name")
