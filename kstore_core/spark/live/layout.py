@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from kstore_core.checks import check_layout
 from kstore_core.errors import InconsistentStateError, StateError
 from kstore_core.spark.live.shard import InPlace, LiveShard
-from kstore_core.spark.root.checks import check_layout
 from kstore_core.system.directories import sync_directory
 
 __all__ = [

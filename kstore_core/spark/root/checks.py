@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
-from kstore_core.errors import FormatDowngradeError, InconsistentStateError, SpecError, StateError
+from kstore_core.checks import check_layout
+from kstore_core.errors import FormatDowngradeError, InconsistentStateError, SpecError
 from kstore_core.spec import StoredSpec
 
 __all__ = ["check_manifest"]
@@ -77,15 +78,6 @@ _AHEAD: dict[str, tuple[_Check, str]] = {
     "modulus": (_integer(1), "an int of 1 or more"),
     "residue": (_integer(0), "an int from 0 on"),
 }
-
-
-def check_layout(layout: int, newest: int, where: str) -> None:
-    """Raise a StateError if the file ``where`` has a layout that is newer than ``newest``."""
-    if layout > newest:
-        raise StateError(
-            f"{where} has the layout {layout}, but this kstore reads only layouts up to {newest}. "
-            "Upgrade kstore"
-        )
 
 
 def check_manifest(

@@ -20,9 +20,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kstore_core.checks import check_layout
 from kstore_core.errors import InconsistentStateError, KStoreError
 from kstore_core.spark.live.epochs import Epoch
-from kstore_core.spark.root.checks import check_layout
 from kstore_core.spark.root.manifest import File, Shard
 from kstore_core.spark.root.storage.base import Entry, Storage
 
