@@ -1,13 +1,13 @@
-"""Functions that check arguments."""
+"""Functions that check arguments, and the layouts of files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from kstore_core.errors import SpecError
+from kstore_core.errors import SpecError, StateError
 
-__all__ = ["check_choice", "check_partitions", "find_by_name"]
+__all__ = ["check_choice", "check_layout", "check_partitions", "find_by_name"]
 
 _Found = TypeVar("_Found")
 _MOST = 2**31 - 1
@@ -74,3 +74,12 @@ def find_by_name(kind: str, name: str, known: Mapping[str, _Found]) -> _Found:
         raise SpecError(
             f"there is no {kind} {name!r}; the known names are: {', '.join(known)}"
         ) from None
+
+
+def check_layout(layout: int, newest: int, where: str) -> None:
+    """Raise a StateError if the file ``where`` has a layout that is newer than ``newest``."""
+    if layout > newest:
+        raise StateError(
+            f"{where} has the layout {layout}, but this kstore reads only layouts up to {newest}. "
+            "Upgrade kstore"
+        )

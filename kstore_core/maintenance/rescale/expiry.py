@@ -1,11 +1,13 @@
-"""The expiry of rows of window and session stores."""
+"""The stream time of a rescaled store, and the expiry of rows of window and session stores."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from kstore_core.keys import rows_of
 from kstore_core.spec import StoreSpec
 
-__all__ = ["earliest_row"]
+__all__ = ["earliest_row", "merged_stream_time", "reached_stream_time"]
 
 
 def earliest_row(spec: StoreSpec, stream_time: int | None) -> int:
@@ -19,3 +21,43 @@ def earliest_row(spec: StoreSpec, stream_time: int | None) -> int:
     horizon = stream_time - spec.retention_ms
     hidden = rows_of(spec.shape, time_ordered=spec.time_ordered).hidden
     return 0 if horizon < 0 else horizon + hidden
+
+
+def merged_stream_time(shape: str, times: Sequence[int | None]) -> int | None:
+    """Return the stream time of a store that gets rows of stores with these stream times.
+
+    The result is None if one of them is unknown (None), or if there are none.
+
+    In a key-value store, where no row expires, it is only the greatest time of a record. In other
+    stores the least one is used, because the stream time determines which rows have expired.
+    """
+    known = [time for time in times if time is not None]
+    if len(known) < len(times):
+        return None
+    return max(known, default=None) if shape == "key_value" else min(known, default=None)
+
+
+def reached_stream_time(
+    spec: StoreSpec, stream_time: int, earliest: int | None, latest: int
+) -> tuple[int, bool]:
+    """Return the stream time of a new store that has a database for each segment.
+
+    Such a store is never opened with a stream time before its newest segment. The second result is
+    True if rows that could be read before would expire by that.
+
+    Parameters
+    ----------
+    spec : StoreSpec
+        The spec of a window or session store.
+    stream_time : int
+        The merged stream time of the old stores in ms.
+    earliest : int or None
+        The least time in ms of a row, or None if there are no rows.
+    latest : int
+        A time in ms in the newest segment that has rows.
+    """
+    if earliest is None:
+        return stream_time, False
+    assert spec.segment_interval_ms is not None
+    reached = max(stream_time, latest // spec.segment_interval_ms * spec.segment_interval_ms)
+    return reached, earliest < earliest_row(spec, reached)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from math import gcd
 from pathlib import Path
@@ -13,7 +13,11 @@ from kstore_core.errors import SpecError, StateError
 from kstore_core.keys import rows_of
 from kstore_core.maintenance.migrate.contents import LOAD_BYTES, Contents, opened
 from kstore_core.maintenance.migrate.results import MigrateProgress, ProgressCallback
-from kstore_core.maintenance.rescale.expiry import earliest_row
+from kstore_core.maintenance.rescale.expiry import (
+    earliest_row,
+    merged_stream_time,
+    reached_stream_time,
+)
 from kstore_core.maintenance.rescale.sources import Inherited, Source, inherited
 from kstore_core.maintenance.rescale.tasks import Tasks
 from kstore_core.offsets.entries import Entries
@@ -95,7 +99,7 @@ class Move:
                 for number in children
             }
             times = [time for parent in parents for time in self._read(parent, new)]
-            stream_time = _merged(spec, times)
+            stream_time = merged_stream_time(spec.shape, times)
             for number, store in new.items():
                 store.contents.write(
                     Entries(
@@ -161,17 +165,14 @@ class Move:
     def _reached(self, number: int, store: _NewStore, stream_time: int | None) -> int | None:
         """Return the stream time of a new store.
 
-        A store that has a database for each segment is never opened with a stream time before its
-        newest segment. Raise a StateError if rows that could be read before would expire by that.
+        Raise a StateError if rows that could be read before would expire by that.
         """
         spec = self._source.spec
         apart = self._tasks.engine.capabilities.children
-        if stream_time is None or not apart or store.earliest is None:
+        if stream_time is None or not apart:
             return stream_time
-        assert spec.segment_interval_ms is not None
-        newest = store.latest // spec.segment_interval_ms * spec.segment_interval_ms
-        reached = max(stream_time, newest)
-        if store.earliest < earliest_row(spec, reached):
+        reached, expires = reached_stream_time(spec, stream_time, store.earliest, store.latest)
+        if expires:
             raise StateError(
                 f"the new task {self._targets[number].name} would get rows of the store "
                 f"{spec.name!r} from tasks whose stream times differ by more than its retention "
@@ -218,20 +219,6 @@ def _load(new: Mapping[int, _NewStore]) -> None:
             store.contents.load(iter([(store.keys, store.values)]))
             store.rows += len(store.keys)
             store.keys, store.values = [], []
-
-
-def _merged(spec: StoreSpec, times: Sequence[int | None]) -> int | None:
-    """Return the stream time of a store that has rows of stores with these stream times.
-
-    If one of them is unknown (None), the result is None.
-
-    In a key-value store it is only the greatest time of a record. In other stores the least one is
-    used, because the stream time determines which rows have expired.
-    """
-    known = [time for time in times if time is not None]
-    if len(known) < len(times):
-        return None
-    return max(known, default=None) if spec.shape == "key_value" else min(known, default=None)
 
 
 def _user_key(spec: StoreSpec) -> Callable[[bytes], bytes]:

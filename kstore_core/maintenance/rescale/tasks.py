@@ -17,7 +17,15 @@ from kstore_core.errors import EngineLockedError, SpecError, StateError
 from kstore_core.maintenance.doctor.holders import holders
 from kstore_core.system.lock import LOCK_FILE, DirectoryLock
 
-__all__ = ["Tasks", "engine_of_task", "find_tasks", "locked", "stores_of_task", "task_names"]
+__all__ = [
+    "Tasks",
+    "engine_of_task",
+    "existing_tasks",
+    "find_tasks",
+    "locked",
+    "stores_of_task",
+    "task_names",
+]
 
 _TASK = re.compile(r"((?:.+__)?[0-9]+)_([0-9]+)")
 _KAFKA_LOCK = ".lock"
@@ -60,6 +68,17 @@ def task_names(application: Path) -> dict[str, tuple[str, int]]:
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
+def existing_tasks(application: Path) -> dict[str, tuple[str, int]]:
+    """Return the result of :func:`task_names`, or raise a StateError if there are no tasks."""
+    names = task_names(application)
+    if not names:
+        raise StateError(
+            f"{application} has no task directories such as 0_0. Pass the directory "
+            "state.dir/application.id of a Kafka Streams application"
+        )
+    return names
+
+
 def engine_of_task(task: Path) -> str:
     """Return the name of the engine of a task directory.
 
@@ -73,11 +92,14 @@ def engine_of_task(task: Path) -> str:
     return engine_of(task)
 
 
-def stores_of_task(task: Path) -> list[str]:
-    """Return the sorted names of the stores of a task directory."""
+def stores_of_task(task: Path, engine: str | None = None) -> list[str]:
+    """Return the sorted names of the stores of a task directory.
+
+    ``engine`` is the name of its engine. If None, :func:`engine_of_task` finds it.
+    """
     from kstore_core.state.contents import store_names
 
-    return store_names(make_engine(engine_of_task(task), None), task, ())
+    return store_names(make_engine(engine or engine_of_task(task), None), task, ())
 
 
 def find_tasks(
@@ -107,13 +129,9 @@ def find_tasks(
         There are no tasks or no stores, a task is missing or lacks a store, or the tasks have
         different engines.
     """
-    names = task_names(application)
-    if not names:
-        raise StateError(
-            f"{application} has no task directories such as 0_0. Pass the directory "
-            "state.dir/application.id of an application"
-        )
-    stores = {name: stores_of_task(application / name) for name in names}
+    names = existing_tasks(application)
+    engine_of = {name: engine_of_task(application / name) for name in names}
+    stores = {name: stores_of_task(application / name, engine_of[name]) for name in names}
     topology = _topology(application, names, stores, subtopology)
     numbers = {at: name for name, (of_task, at) in names.items() if of_task == topology}
     expected = max(numbers) + 1 if count is None else count
@@ -134,7 +152,7 @@ def find_tasks(
                 f"sub-topology {topology} have; the task may never have run. Start the "
                 "application, stop it after it has started all tasks, and rescale again"
             )
-    engines = {engine_of_task(at): at for at in reversed(directories)}
+    engines = {engine_of[at.name]: at for at in reversed(directories)}
     if len(engines) > 1:
         listed = ", ".join(f"{name} in {at.name}" for name, at in engines.items())
         raise StateError(

@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from kstore_core.errors import StateError
+from kstore_core.checks import check_layout
+from kstore_core.errors import InconsistentStateError, StateError
 from kstore_core.spark.live.shard import InPlace, LiveShard
 from kstore_core.system.directories import sync_directory
 
@@ -199,8 +200,8 @@ def parsed_document(
 
     ``optional`` has further fields, with the values that a file without them means.
 
-    Return None if the file does not exist. Raises StateError if the file is damaged, or if a newer
-    kstore wrote the file. The error about a damaged file ends with the text ``remedy``.
+    Return None if the file does not exist. Raises InconsistentStateError if the file is damaged.
+    The error ends with the text ``remedy``. Raises StateError if a newer kstore wrote the file.
     """
     place = f"{layout}/{name}"
     try:
@@ -208,15 +209,11 @@ def parsed_document(
         if text is None:
             return None
         document = json.loads(text)
-        if document["format"] > NEWEST_FORMAT:
-            raise StateError(
-                f"{place} has the layout format {document['format']}, but this kstore reads "
-                f"only formats up to {NEWEST_FORMAT}. Upgrade kstore"
-            )
+        check_layout(document["format"], NEWEST_FORMAT, place)
         document = {**(optional or {}), **document}
         return {field: document[field] for field in {*fields, *(optional or {})}}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StateError(
+        raise InconsistentStateError(
             f"{place} is damaged ({type(error).__name__}: {error}). {remedy}"
         ) from error
 

@@ -148,14 +148,9 @@ def _tasks_of(
     Raise a StateError if no task has the store, or if a task lacks the store and another task of
     its sub-topology has it.
     """
-    from kstore_core.maintenance.rescale.tasks import stores_of_task, task_names
+    from kstore_core.maintenance.rescale.tasks import existing_tasks, stores_of_task
 
-    tasks = task_names(where)
-    if not tasks:
-        raise StateError(
-            f"{where} has no task directories such as 0_0; pass the directory "
-            "state.dir/application.id of a Kafka Streams application"
-        )
+    tasks = existing_tasks(where)
     stores = {task: stores_of_task(where / task) for task in tasks}
     having = {task for task, names in stores.items() if store in names}
     if not having:

@@ -18,7 +18,7 @@ from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Chunk
 from kstore_core.errors import StateError
 from kstore_core.maintenance.migrate.contents import opened
-from kstore_core.maintenance.rescale.expiry import earliest_row
+from kstore_core.maintenance.rescale.expiry import merged_stream_time, reached_stream_time
 from kstore_core.offsets.entries import Entries
 from kstore_core.offsets.position import least_positions
 from kstore_core.spark.live.epochs import EPOCHS, encode_epochs
@@ -145,7 +145,7 @@ class BuildTask:
         times = [about["stream_time"] for about in rows.abouts]
         if self.stored.shape != "key_value" and shard.stream_time != START:
             times.append(shard.stream_time)  # Old shards without rows have no description.
-        stream_time = None if None in times else min(times, default=None)
+        stream_time = merged_stream_time(self.stored.shape, times)
         if self.stored.shape != "key_value":
             known = START if stream_time is None else stream_time
             shard = dataclasses.replace(shard, stream_time=known)
@@ -202,12 +202,12 @@ class BuildTask:
     def _reached(self, spec: StoreSpec, rows: _Rows, number: int, stream_time: int) -> int:
         """Return the stream time of a store that has a database for each segment.
 
-        Such a store is never opened with a stream time before its newest segment. Raise a
-        StateError if rows that could be read before would expire by that.
+        Raise a StateError if rows that could be read before would expire by that.
         """
         assert spec.segment_interval_ms is not None
-        reached = max(stream_time, rows.newest_segment * spec.segment_interval_ms)
-        if rows.earliest is not None and rows.earliest < earliest_row(spec, reached):
+        latest = rows.newest_segment * spec.segment_interval_ms
+        reached, expires = reached_stream_time(spec, stream_time, rows.earliest, latest)
+        if expires:
             latest = max(about["stream_time"] for about in rows.abouts)
             raise StateError(
                 f"the new shard {number} would get rows of shards whose stream times are from "

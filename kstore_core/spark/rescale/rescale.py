@@ -58,7 +58,7 @@ def rescale(
 
     Kafka's murmur2 partitioner selects the new shard of each key. The rows keep their bytes, with
     headers, times and history. Expired rows are left out. A new shard that gets keys of several old
-    shards gets the least of their stream times.
+    shards gets the least of their stream times, or in a key-value store the greatest one.
 
     For a root of :func:`write_store`, the function publishes a new version. Earlier versions can
     still be read with ``version=``. The offsets of the new version say exactly which records it

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
-from kstore_core.errors import FormatDowngradeError, InconsistentStateError, SpecError, StateError
+from kstore_core.checks import check_layout
+from kstore_core.errors import FormatDowngradeError, InconsistentStateError, SpecError
 from kstore_core.spec import StoredSpec
 
 __all__ = ["check_manifest"]
@@ -93,11 +94,7 @@ def check_manifest(
     layout = document.get("format")
     if type(layout) is not int or layout < 1:
         raise refuse("format", layout, "an int of 1 or more")
-    if layout > newest_layout:
-        raise StateError(
-            f"{where} has the layout {layout}, but this kstore reads only layouts up to "
-            f"{newest_layout}. Upgrade kstore"
-        )
+    check_layout(layout, newest_layout, where)
     refuse.fields(document, _MANIFEST, "")
     if version is not None and document["version"] != version:
         raise refuse("version", document["version"], f"{version} as in the file's name")

@@ -20,7 +20,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kstore_core.errors import InconsistentStateError, KStoreError, StateError
+from kstore_core.checks import check_layout
+from kstore_core.errors import InconsistentStateError, KStoreError
 from kstore_core.spark.live.epochs import Epoch
 from kstore_core.spark.root.manifest import File, Shard
 from kstore_core.spark.root.storage.base import Entry, Storage
@@ -92,11 +93,7 @@ class ShardCommit:
         """
         try:
             document: Mapping[str, Any] = json.loads(text)
-            if document["format"] > _FORMAT:
-                raise StateError(
-                    f"{where} has the format {document['format']}, but this kstore reads only "
-                    f"formats up to {_FORMAT}. Upgrade kstore"
-                )
+            check_layout(document["format"], _FORMAT, where)
             found = document["checkpoint"]
             checkpoint = None
             if found is not None:

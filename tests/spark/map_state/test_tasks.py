@@ -18,6 +18,7 @@ from kstore_core.arrow import headers_type
 from kstore_core.errors import (
     EngineLockedError,
     EngineUnavailableError,
+    InconsistentStateError,
     SpecError,
     StateError,
     UncommittedLimitError,
@@ -366,12 +367,12 @@ def test_other_shards_are_refused(root: Path) -> None:
     document = task.state.layout.path / "map_state.json"
     document.write_text(document.read_text().replace('"format": 1', '"format": 3'))
     with pytest.raises(
-        StateError, match="has the layout format 3, but this kstore reads only formats up to 2"
+        StateError, match="has the layout 3, but this kstore reads only layouts up to 2"
     ):
         make_task(root)
     document.write_text("{")
     with pytest.raises(
-        StateError, match=r"map_state\.json is damaged .*Restore the file from a copy"
+        InconsistentStateError, match=r"map_state\.json is damaged .*Restore the file from a copy"
     ):
         make_task(root)
 

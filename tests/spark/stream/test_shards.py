@@ -295,7 +295,7 @@ def test_another_stream_is_refused(tmp_path: Path) -> None:
 def test_a_damaged_document_is_told(tmp_path: Path, text: str) -> None:
     Streamed(tmp_path, LATEST).versions()
     (tmp_path / "live" / "stream.json").write_text(text)
-    with pytest.raises(StateError, match=r"stream\.json (is damaged|has the layout format 9)"):
+    with pytest.raises(StateError, match=r"stream\.json (is damaged|has the layout 9)"):
         Streamed(tmp_path, LATEST).versions()
 
 
