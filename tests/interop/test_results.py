@@ -45,4 +45,4 @@ def test_the_pages_name_what_was_tested() -> None:
     assert f"Kafka Streams {kafka} includes RocksDB {rocksdb}." in engine.replace("\n", " ")
     assert f"RocksDB {rocksdb} and {newer} write" in engine.replace("\n", " ")
     readme = (PAGE.parents[1] / "README.md").read_text(encoding="utf-8").replace("\n", " ")
-    assert f"release {kafka}, with its own RocksDB {rocksdb} and with RocksDB {newer}." in readme
+    assert f"release {kafka}, with its own RocksDB {rocksdb} and with RocksDB {newer}" in readme
