@@ -51,6 +51,8 @@ def pytest_configure(config: pytest.Config) -> None:
             "kstore_rocksdb",
         ]
     )
+    # Spark's drivers that tests start as processes live too briefly for the optimising compiler.
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
     config.pluginmanager.register(_Swept())
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(SlowestFiles())
