@@ -18,13 +18,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from kstore_core.errors import CorruptionError, KStoreError, StateError
 from kstore_core.spark.live.layout import LIVE
 from kstore_core.spark.root.shard_files import sha256_of
 from kstore_core.spark.root.storage.base import Entry, Storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["INBOX", "Inbox", "InboxFile", "abandoned"]
 
@@ -69,6 +71,8 @@ class Inbox:
 
         If there are no batches, write no file and return None.
         """
+        import pyarrow as pa
+
         first = next(batches, None)
         if first is None:
             return None
@@ -91,6 +95,8 @@ class Inbox:
         Raise a StateError if a file is missing. Raise a CorruptionError if an object store returns
         another content than the task has written.
         """
+        import pyarrow as pa
+
         tables = []
         with self._here() as directory:
             ordered = sorted(files, key=lambda file: file.name)
