@@ -256,7 +256,7 @@ def test_the_memory_of_a_task_does_not_grow_with_its_shard(tmp_path: Path, shape
         ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
         return int(ran.stdout)
 
-    run, log = 8 << 20, 200 * 500 * 370
+    run, log = 8 << 20, 400 * 500 * 370
     small, large = measured("small", 200, run), measured("large", 800, run)
     # The larger shard has 111 MB more. The threads of RocksDB make the peaks differ by up to 45 MB.
     assert large - small < 8 * run, (small, large)
