@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
-import signal
 import sys
 import threading
-import time
-import traceback
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,7 +15,8 @@ from kstore_core.errors import ForkedHandleError
 from kstore_rocksdb import RocksDBEngine
 from kstore_rocksdb.database import RocksDBDatabase
 from tests.plugins.rocksdb.conftest import OpenDatabase
-from tests.plugins.rocksdb.support import every_use, numbered, put, python, reopened, scanned
+from tests.plugins.rocksdb.forking import check_every_use_in_a_child, in_child
+from tests.plugins.rocksdb.support import numbered, put, python, reopened, scanned
 from tests.plugins.support import output_of
 
 pytestmark = [
@@ -28,68 +24,23 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
 ]
 
-TIMEOUT_S = 20
+
+def test_every_use_in_a_child_says_so(tmp_path: Path) -> None:
+    check_every_use_in_a_child(tmp_path, os.fork)
 
 
-def unseen_fork() -> int:
-    """A fork from C, of which Python's hooks hear nothing."""
-    return int(ctypes.PyDLL(None).fork())
+def test_every_use_in_a_child_of_an_unseen_fork_says_so(tmp_path: Path) -> None:
+    """In a process with one thread of Python.
 
-
-def in_child(work: Callable[[], None], fork: Callable[[], int] = os.fork) -> None:
-    """Run ``work`` in a forked child; fails where it fails or hangs."""
-    child = fork()
-    if child == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        except BaseException:  # noqa: BLE001
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(status)
-    deadline = time.monotonic() + TIMEOUT_S
-    while time.monotonic() < deadline:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            assert status == 0, f"the child ended with {status}"
-            return
-        time.sleep(0.01)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    pytest.fail("the child hung")
-
-
-@pytest.mark.parametrize("fork", [os.fork, unseen_fork])
-def test_every_use_in_a_child_says_so(
-    open_database: OpenDatabase, tmp_path: Path, fork: Callable[[], int]
-) -> None:
-    database = open_database()
-    database.namespace("offsets")
-    rows = numbered(5000)
-    put(database, rows)
-    uses = every_use(database, tmp_path)
-    scan = database.namespace("default").scan()
-    next(scan)
-
-    def child() -> None:
-        with pytest.raises(ForkedHandleError):
-            database.namespaces()
-        for use in uses:
-            for _ in range(2):
-                with pytest.raises(ForkedHandleError, match="spawn"):
-                    use()
-        database.close()
-        database.close()
-
-    in_child(child, fork)
-    assert len(scanned(database.namespace("default"))) == 5000
-    assert next(scan)
-    put(database, {b"z": b"later"})
-    uses.clear()
-    database.close()
-    assert len(reopened(tmp_path)) == 5001
+    Such a fork leaves the interpreter's lock as it was: where another thread was about to take it,
+    the child waits for that thread, which it does not have.
+    """
+    process = python(
+        "from tests.plugins.rocksdb.forking import check_every_use_in_a_child, unseen_fork\n"
+        "check_every_use_in_a_child(root, unseen_fork)\n",
+        tmp_path,
+    )
+    assert output_of(process) == ""
 
 
 def test_a_child_frees_nothing(open_database: OpenDatabase, tmp_path: Path) -> None:
