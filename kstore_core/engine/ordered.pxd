@@ -14,6 +14,7 @@ cdef class OrderedRows:
     cdef Py_ssize_t _views
 
     cdef int set(self, bytes key, object value) except -1
+    cdef object swap(self, bytes key, object value, object absent)
     cdef bint unset(self, bytes key) except -1
     cpdef OrderedView view(self)
     cdef tuple items(self)

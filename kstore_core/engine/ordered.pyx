@@ -28,6 +28,7 @@ cdef extern from "Python.h":
     # Both functions read fields of an immutable object, so they need no GIL.
     const char *bytes_data "PyBytes_AS_STRING"(PyObject *data) nogil
     Py_ssize_t bytes_size "PyBytes_GET_SIZE"(PyObject *data) nogil
+    PyObject *list_item "PyList_GET_ITEM"(object items, Py_ssize_t index)  # borrowed
 
 cdef enum:
     AHEAD = 16          # rows that are prefetched before they are read
@@ -295,11 +296,37 @@ cdef class OrderedRows:
             return self.view().scan().all()
         return ordered_items(self.rows)
 
+    def put_rows(self, list keys not None, list values not None):
+        """Set each key to its value, or remove the key if the value is None."""
+        cdef Py_ssize_t index, count = len(keys)
+        if len(values) != count:
+            raise ValueError(f"there are {count} keys but {len(values)} values")
+        for index in range(count):
+            if index + AHEAD < count:
+                prefetch(list_item(keys, index + AHEAD))
+                prefetch(list_item(values, index + AHEAD))
+            if values[index] is None:
+                self.unset(<bytes?>keys[index])
+            else:
+                self.set(<bytes?>keys[index], values[index])
+
     cdef int set(self, bytes key, object value) except -1:
         self.rows[key] = value
         if self._chunks:
             self._pending[key] = value
         return 0
+
+    cdef object swap(self, bytes key, object value, object absent):
+        """Set ``key`` to ``value``. Return its former value, or ``absent`` if it had none."""
+        cdef dict rows = self.rows
+        cdef Py_ssize_t count = len(rows)
+        cdef object old = rows.setdefault(key, value)  # the only lookup if the key is new
+        if self._chunks:
+            self._pending[key] = value
+        if len(rows) > count:
+            return absent
+        rows[key] = value
+        return old
 
     cdef bint unset(self, bytes key) except -1:
         if self.rows.pop(key, _GONE) is _GONE:

@@ -42,7 +42,7 @@ cdef class StagedNamespace(PointTable):
     cdef int _check_key(self, bytes key) except -1
     cdef long long _growth(self, bytes key, bytes value) except? -1
     cdef long long _growth_of(self, dict rows) except? -1
-    cdef int _stage(self, bytes key, bytes value, long long growth) except -1
+    cdef int _stage(self, bytes key, bytes value) except -1
     cdef int _stage_all(self, dict rows) except -1
     cdef object look_up(self, bytes key)
     cdef object set_row(self, bytes key, bytes value)

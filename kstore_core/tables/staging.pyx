@@ -11,6 +11,8 @@ import os
 import sys
 import weakref
 
+from cpython.bytes cimport PyBytes_GET_SIZE
+
 from kstore_core.engine import Namespace, Rows
 from kstore_core.errors import (
     ForkedHandleError,
@@ -26,6 +28,19 @@ from kstore_core.engine.ordered cimport OrderedRows, PyGC_Disable, PyGC_Enable, 
 __all__ = ["AbsentNamespace", "StagedNamespace", "Staging", "reserve", "take"]
 
 cdef object _MISSING = object()
+
+
+cdef long long _size_of(bytes key, bytes value) noexcept:
+    """Return the bytes of a new row. The value of a deletion is None."""
+    return PyBytes_GET_SIZE(key) + (0 if value is None else PyBytes_GET_SIZE(value))
+
+
+cdef long long _growth_over(object old, bytes key, bytes value) noexcept:
+    """Return the bytes that a row adds where it replaces ``old``; ``_MISSING`` means no row."""
+    cdef long long size = _size_of(key, value)
+    if old is _MISSING:
+        return size
+    return size - _size_of(key, <bytes>old)
 
 
 cdef class Staging:
@@ -256,21 +271,16 @@ cdef class StagedNamespace(PointTable):
 
     cdef long long _growth(self, bytes key, bytes value) except? -1:
         """Return the change in the staged size, in bytes, that this row would make."""
-        cdef object old = self._rows.rows.get(key, _MISSING)
-        cdef long long growth = 0 if value is None else len(value)
-        if old is _MISSING:
-            return growth + len(key)
-        return growth if old is None else growth - len(<bytes>old)
+        return _growth_over(self._rows.rows.get(key, _MISSING), key, value)
 
     cpdef object put(self, bytes key, bytes value):
         """Stage ``value`` for ``key``, or the deletion of the key if ``value`` is None."""
         if not (self._open and self._writable):
             self._check_writable()
         self._check_key(key)
-        cdef long long growth = self._growth(key, value)
-        if self._staging._grow(growth):
-            growth = self._growth(key, value)
-        self._stage(key, value, growth)
+        if not self._staging._has_room(_size_of(key, value)):  # not even if the row is new
+            self._staging._grow(self._growth(key, value))
+        self._stage(key, value)
 
     cdef object look_up(self, bytes key):
         return self.get(key)
@@ -283,8 +293,14 @@ cdef class StagedNamespace(PointTable):
 
         If staging has no room for all rows, or a key is invalid, no row is staged.
         """
+        cdef bytes key, value
+        cdef long long size = 0
         self._check_writable()
-        self._staging._grow(self._growth_of(rows))
+        for key, value in rows.items():
+            self._check_key(key)
+            size += _size_of(key, value)
+        if not self._staging._has_room(size):  # not even if all rows are new
+            self._staging._grow(self._growth_of(rows))
         self._stage_all(rows)
 
     def put_columns(self, list keys not None, list values not None):
@@ -297,20 +313,18 @@ cdef class StagedNamespace(PointTable):
         self._check_writable()
         for key, value in zip(keys, values):
             self._check_key(key)
-            growth += len(key) + (0 if value is None else len(value))
-        if not self._staging._has_room(growth):  # not even if no row replaces a staged one
+            growth += _size_of(key, value)
+        if not self._staging._has_room(growth):  # not even if all rows are new
             growth = 0
             for key, value in zip(keys, values):
                 growth += self._growth(key, value)
             self._staging._grow(growth)
         for i in range(len(keys)):
-            key, value = <bytes>keys[i], <bytes>values[i]
-            self._stage(key, value, self._growth(key, value))
+            self._stage(<bytes>keys[i], <bytes>values[i])
 
-    cdef int _stage(self, bytes key, bytes value, long long growth) except -1:
+    cdef int _stage(self, bytes key, bytes value) except -1:
         """Stage a row, after :meth:`Staging._grow` has made room for it."""
-        self._rows.set(key, value)
-        self._count(growth)
+        self._count(_growth_over(self._rows.swap(key, value, _MISSING), key, value))
         self._writes += 1
         return 0
 
@@ -326,7 +340,7 @@ cdef class StagedNamespace(PointTable):
     cdef int _stage_all(self, dict rows) except -1:
         """Stage checked rows, after :meth:`Staging._grow` has made room for them."""
         for key, value in rows.items():
-            self._stage(<bytes>key, <bytes>value, self._growth(<bytes>key, <bytes>value))
+            self._stage(<bytes>key, <bytes>value)
         return 0
 
     def delete_range(self, bytes lo not None, bytes hi):

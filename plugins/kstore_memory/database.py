@@ -220,7 +220,7 @@ class MemoryDatabase(Database):
                     f"the batch has {len(rows.keys)} keys but {len(rows.values)} values"
                 )
             _check_bytes(self.path, rows.keys)
-            _check_bytes(self.path, (value for value in rows.values if value is not None))
+            _check_bytes(self.path, rows.values, bytes, type(None))
             for lo, hi in rows.deleted_ranges:
                 _check_bytes(self.path, (lo,) if hi is None else (lo, hi))
         with self._stored.lock, uninterrupted():
@@ -238,14 +238,14 @@ class MemoryDatabase(Database):
         for keys, values in chunks:
             _check_bytes(self.path, keys)
             _check_bytes(self.path, values)
-            for key, value in zip(keys, values, strict=True):
+            for key in keys:
                 if last is not None and key <= last:
                     raise ValueError(
                         f"keys must be strictly ascending, but {key!r} follows {last!r}"
                     )
-                target.put(key, value)
                 last = key
-                count += 1
+            target.put_rows(list(keys), list(values))
+            count += len(keys)
         return count
 
     def snapshot(self) -> Snapshot:
@@ -288,10 +288,10 @@ class MemoryDatabase(Database):
             )
 
 
-def _check_bytes(path: Path, values: Iterable[object]) -> None:
-    for value in values:
-        if type(value) is not bytes:
-            raise TypeError(f"rows of {path} must be bytes, not {type(value).__name__}")
+def _check_bytes(path: Path, values: Iterable[object], *types: type) -> None:
+    wrong = set(map(type, values)).difference(types or (bytes,))
+    if wrong:
+        raise TypeError(f"rows of {path} must be bytes, not {wrong.pop().__name__}")
 
 
 def _apply(rows: Rows, target: OrderedRows) -> None:
@@ -299,8 +299,4 @@ def _apply(rows: Rows, target: OrderedRows) -> None:
         for keys, _ in target.view().scan(lo, hi):
             for key in keys:
                 target.remove(key)
-    for key, value in zip(rows.keys, rows.values, strict=True):
-        if value is None:
-            target.remove(key)
-        else:
-            target.put(key, value)
+    target.put_rows(list(rows.keys), list(rows.values))

@@ -14,4 +14,5 @@ cdef class DualTable(PointTable):
     cdef object set_row(self, bytes key, bytes value)
     cpdef object get(self, bytes key)
     cpdef object put_one(self, bytes key, bytes value)
+    cdef long long _growth(self, bytes key, bytes value) except? -1
     cdef int _move(self, bytes key, bytes value, unsigned long long writes) except -1

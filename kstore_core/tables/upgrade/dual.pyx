@@ -92,15 +92,12 @@ cdef class DualTable(PointTable):
         Do nothing if the table was written to since the row was read, or if staging has no room for
         the row.
         """
-        cdef long long removal, growth
         if self._writes != writes:
             return 0
-        removal = self._old._growth(key, None)
-        growth = self.rows._growth(key, value)
-        if self.rows._staging._has_room(removal + growth):
+        if self.rows._staging._has_room(self._growth(key, value)):
             self._writes += 1
-            self._old._stage(key, None, removal)
-            self.rows._stage(key, value, growth)
+            self._old._stage(key, None)
+            self.rows._stage(key, value)
         return 0
 
     def get_many(self, list keys not None):
@@ -133,17 +130,16 @@ cdef class DualTable(PointTable):
 
         The old row of the key is removed in the same step.
         """
-        cdef long long removal, growth
         self.rows._check_writable()
         self.rows._check_key(key)
-        removal = self._old._growth(key, None)
-        growth = self.rows._growth(key, value)
-        if self.rows._staging._grow(removal + growth):
-            removal = self._old._growth(key, None)
-            growth = self.rows._growth(key, value)
+        self.rows._staging._grow(self._growth(key, value))
         self._writes += 1
-        self._old._stage(key, None, removal)
-        self.rows._stage(key, value, growth)
+        self._old._stage(key, None)
+        self.rows._stage(key, value)
+
+    cdef long long _growth(self, bytes key, bytes value) except? -1:
+        """Return the change in the staged size, in bytes, of a row and the removal of the old."""
+        return self._old._growth(key, None) + self.rows._growth(key, value)
 
     def write(self, writes):
         """Write rows in the given order, and remove the old rows of their keys.
