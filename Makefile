@@ -26,6 +26,9 @@ READY := .venv/.ready
 PYTEST = $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 SOURCES := pyproject.toml setup.py $(shell find kstore_core plugins \( -name '*.pyx' -o -name '*.pxd' \))
 
+# Tests start thousands of processes. Each compiles the modules that it imports, unless one may keep them.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: usage demo test test-all crash interrupt fuzz
 usage:
 	@sed -n 's/^#   make /  make /p' Makefile
