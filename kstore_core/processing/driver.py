@@ -233,7 +233,7 @@ class TestDriver(StoreAccessors):
         self._read[topic] += len(records)
         return records
 
-    def read_changelog(self, store: str) -> list[Record[bytes, bytes | None]]:
+    def read_changelog(self, store: str) -> list[Record[bytes | None, bytes | None]]:
         """Return all records of the changelog of a store, without the commit markers of kstore.
 
         The keys and values are bytes, as in the changelog topic.
@@ -241,7 +241,7 @@ class TestDriver(StoreAccessors):
         topic = self.metadata(store).changelog
         columns = without_marks(self._changelogs.of_store[store].records)
         return [
-            Record(bytes(one.key), one.value, max(one.timestamp, 0), one.headers, topic, 0, at)
+            Record(one.key, one.value, max(one.timestamp, 0), one.headers, topic, 0, at)
             for at, one in enumerate(columns)
         ]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, TypeAlias, cast
 
-from kstore_core.processing.processor import Process, Processor
+from kstore_core.processing.processor import AnyProcessor, Context, Process, Processor
 from kstore_core.serdes import Serde
 
 __all__ = ["Node", "ProcessorNode", "Sink", "Source"]
@@ -28,17 +29,20 @@ class ProcessorNode:
     """A node that processes records. `stores` are the names of its stores."""
 
     name: str
-    processor: Process
+    processor: AnyProcessor
     parents: tuple[str, ...]
     stores: tuple[str, ...]
 
-    def make(self) -> Processor | None:
-        """Return a processor for one task, or None if the processor is a function."""
-        if isinstance(self.processor, type):
-            return self.processor()
-        if not isinstance(self.processor, Processor):
-            return None
-        return deepcopy(self.processor)
+    def make(self, context: Context) -> tuple[Processor | None, Process]:
+        """Return the processor for one task, None for a function, and what processes a record."""
+        given = self.processor
+        if isinstance(given, Processor):
+            made = deepcopy(given)
+        elif isinstance(given, type):
+            made = cast("type[Processor]", given)()
+        else:
+            return None, partial(given, context)
+        return made, made.process
 
 
 @dataclass(frozen=True, slots=True)

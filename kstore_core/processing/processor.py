@@ -9,7 +9,7 @@ from kstore_core.codec import Headers
 from kstore_core.processing.record import Record
 from kstore_core.types import Time
 
-__all__ = ["Cancellable", "Context", "Process", "Processor", "TimeKind"]
+__all__ = ["AnyProcessor", "Cancellable", "Context", "Process", "Processor", "TimeKind"]
 
 TimeKind: TypeAlias = Literal["stream_time", "wall_clock"]
 
@@ -144,5 +144,8 @@ class Processor:
         """Release what :meth:`init` acquired. Stores must not be used any more."""
 
 
-Process: TypeAlias = Processor | type[Processor] | Callable[[Context, Record[Any, Any]], object]
+Process: TypeAlias = Callable[[Record[Any, Any]], object]
+AnyProcessor: TypeAlias = (
+    Processor | type[Processor] | Callable[[Context, Record[Any, Any]], object]
+)
 """A processor of a topology: an object that each task copies, a class, or a function."""

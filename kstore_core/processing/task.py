@@ -18,7 +18,7 @@ from kstore_core.errors import SpecError, StateError, TopologyError
 from kstore_core.offsets.entries import Partition
 from kstore_core.partition_time import partition_time
 from kstore_core.processing.nodes import Node, ProcessorNode, Sink, Source
-from kstore_core.processing.processor import TimeKind
+from kstore_core.processing.processor import Process, Processor, TimeKind
 from kstore_core.processing.queues import Input, RecordQueues, Schedule, Schedules
 from kstore_core.processing.record import Record
 from kstore_core.processing.topology import Subtopology
@@ -244,17 +244,13 @@ class RunningNode:
         self._is_open = False
         self._current_record = current_record
         self._stores: dict[str, Any] = {}
-        self._processor = None
-        self._process: Callable[[Record[Any, Any]], object] = self.forward
+        self._processor: Processor | None = None
+        self._process: Process = self.forward
         if isinstance(node, Sink):
             self._process = partial(_send, node, task.outputs)
         elif isinstance(node, ProcessorNode):
             self._stores = {name: stores[name] for name in node.stores}
-            self._processor = node.make()
-            if self._processor is None:
-                self._process = partial(node.processor, self)
-            else:
-                self._process = self._processor.process
+            self._processor, self._process = node.make(self)
 
     def init(self) -> None:
         """Initialise the processor."""

@@ -12,7 +12,7 @@ from kstore_core.changelog.topic import check_topic
 from kstore_core.errors import TopologyError
 from kstore_core.processing.describing import described, drawn
 from kstore_core.processing.nodes import Node, ProcessorNode, Sink, Source
-from kstore_core.processing.processor import Process, Processor
+from kstore_core.processing.processor import AnyProcessor, Processor
 from kstore_core.serdes import Serde
 from kstore_core.spec import StoreSpec
 
@@ -123,7 +123,7 @@ class Topology:
     def add_processor(
         self,
         name: str,
-        processor: Process,
+        processor: AnyProcessor,
         parents: Iterable[str],
         stores: Iterable[StoreSpec] = (),
     ) -> Self:

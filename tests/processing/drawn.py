@@ -65,11 +65,11 @@ def _nodes(random: Random, stores: list[dict[str, Any]]) -> tuple[list[Any], set
             linked.add(f"link{part}")
             topics.append(f"link{part}")
         sources = [[topics[0]], topics[1:]] if random.random() < 0.5 and topics[1:] else [topics]
-        parents = []
+        parents: list[str] = []
         for number, read in enumerate(sources):
             parents.append(f"src{part}{number}")
             nodes.append({"source": parents[-1], "topics": read})
-        processors = []
+        processors: list[str] = []
         for number in range(random.randint(1, 4)):
             chosen = random.sample(parents + processors, k=1 + (random.random() < 0.3 and number))
             if not number:
@@ -100,7 +100,8 @@ def _nodes(random: Random, stores: list[dict[str, Any]]) -> tuple[list[Any], set
                     "parents": [random.choice(processors)],
                 }
             )
-    kinds = {store["name"]: store for store in stores}
+    kinds: dict[str, Any] = {store["name"]: store for store in stores}
+    kinds["linked"] = bool(linked)
     for node in nodes:
         if "processor" in node:
             children = [
@@ -173,7 +174,9 @@ def _steps(
             if random.random() < 0.7:
                 step["value"] = random.choice(["$r", "$r", "$v", "w", None])
             if random.random() < 0.3:
-                step["time"] = random.choice([-100, -1, 1, 50, 300])
+                # A record of the future that a topic returns to the topology could recur for ever.
+                ahead = [1, 50, 300] if not depth and not kinds["linked"] else []
+                step["time"] = random.choice([-100, -1, *ahead])
         elif drawn < 0.86:
             step = {"op": "stamp"}
         elif drawn < 0.9 and not depth:

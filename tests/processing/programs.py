@@ -1,8 +1,8 @@
 """Topologies as JSON programs, which Kafka's test driver and kstore's both run.
 
 A program has stores, nodes and inputs. Its processors run steps, each with an operation ``op`` on a
-record or on a store. ``tests/interop/java/…/TopologyProgram.java`` and the classes beside it are the
-same interpreter for Kafka Streams. ``drawn.py`` makes programs from seeds.
+record or on a store. ``TopologyProgram.java`` of tests/interop and the classes beside it interpret
+the same programs for Kafka Streams. ``drawn.py`` makes programs from seeds.
 
 Times of a versioned store are doubled, so that a delete (at an odd time) never has the time of a
 put: there, kstore differs from Kafka Streams on purpose.
@@ -91,7 +91,9 @@ def run(program: dict[str, Any], engine: str = "memory") -> dict[str, Any]:
                     headers=of_texts(step["headers"]),
                 )
         return {
-            "outputs": {topic: [listed(one) for one in driver.read_output(topic)] for topic in sinks},
+            "outputs": {
+                topic: [listed(one) for one in driver.read_output(topic)] for topic in sinks
+            },
             "changelogs": {
                 name: [listed(one, hexed) for one in driver.read_changelog(name)] for name in kinds
             },
@@ -132,7 +134,7 @@ class Cursor:
         return names.get(expression, expression)  # type: ignore[arg-type]
 
     def time(self, step: dict[str, Any]) -> int:
-        return max(0, self.record.timestamp + step.get("time", 0))
+        return max(0, self.record.timestamp + int(step.get("time", 0)))
 
 
 class ProgramProcessor(Processor):
@@ -162,9 +164,7 @@ class ProgramProcessor(Processor):
 class Steps:
     """The steps of a processor or of one of its schedules."""
 
-    def __init__(
-        self, steps: list[Any], context: Context, stores: dict[str, ProgramStore]
-    ) -> None:
+    def __init__(self, steps: list[Any], context: Context, stores: dict[str, ProgramStore]) -> None:
         self.steps = steps
         self.context = context
         self.stores = stores
@@ -192,7 +192,8 @@ class Steps:
                     )
                 if "time" in step:
                     changes["timestamp"] = cursor.time(step)
-                cursor.record = cursor.record.replace(**changes)
+                if changes:
+                    cursor.record = cursor.record.replace(**changes)
             case "header_add":
                 changed(step, cursor).add(step["name"], encoded(step["value"]))
             case "header_remove":
