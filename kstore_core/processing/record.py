@@ -16,7 +16,7 @@ _CONTENT = ("key", "value", "timestamp", "headers")
 _ORIGIN = ("topic", "partition", "offset")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Record(Generic[K, V]):
     """A record of a topology. Its attributes cannot be assigned; :meth:`replace` makes a copy.
 
@@ -45,10 +45,10 @@ class Record(Generic[K, V]):
     key: K
     value: V
     timestamp: int
-    headers: Headers = field(default=())  # type: ignore[assignment]
-    topic: str | None = field(default=None, compare=False)
-    partition: int = field(default=-1, compare=False)
-    offset: int = field(default=-1, compare=False)
+    headers: Headers
+    topic: str | None = field(compare=False)
+    partition: int = field(compare=False)
+    offset: int = field(compare=False)
 
     def __init__(
         self,

@@ -164,7 +164,7 @@ class Task:
         """
         self.system_time = self._clock()
         now = self.stream_time if time == "stream_time" else self.system_time
-        if now < 0:
+        if time == "stream_time" and now < 0:
             return False
         return self._schedules[time].run(now, partial(self._call, now))
 

@@ -62,8 +62,9 @@ def _nodes(random: Random, stores: list[dict[str, Any]]) -> tuple[list[Any], set
             own, unused = own + unused, []
         topics = [f"in{part}.{number}" for number in range(random.randint(1, 3))]
         if part and random.random() < 0.8:
-            linked.add(f"link{part}")
-            topics.append(f"link{part}")
+            links = [f"link{part}.{number}" for number in range(random.choice([1, 1, 2, 3]))]
+            linked.update(links)
+            topics += links
         sources = [[topics[0]], topics[1:]] if random.random() < 0.5 and topics[1:] else [topics]
         parents: list[str] = []
         for number, read in enumerate(sources):
@@ -92,14 +93,11 @@ def _nodes(random: Random, stores: list[dict[str, Any]]) -> tuple[list[Any], set
             topic = f"out{random.choice([part, number])}"
             chosen = random.sample(processors, k=random.randint(1, len(processors)))
             nodes.append({"sink": f"snk{part}{number}", "topic": topic, "parents": chosen})
-        if part + 1 < parts:
-            nodes.append(
-                {
-                    "sink": f"lnk{part}",
-                    "topic": f"link{part + 1}",
-                    "parents": [random.choice(processors)],
-                }
-            )
+    earlier = [node["processor"] for node in nodes if "processor" in node]
+    for topic in sorted(linked):
+        part = int(topic[4])
+        writers = [name for name in earlier if int(name[1]) < part]
+        nodes.append({"sink": f"to {topic}", "topic": topic, "parents": [random.choice(writers)]})
     kinds: dict[str, Any] = {store["name"]: store for store in stores}
     kinds["linked"] = bool(linked)
     for node in nodes:
@@ -127,13 +125,13 @@ def _first(
 
 
 def _schedule(
-    random: Random, own: list[str], kinds: dict[str, Any], children: list[str]
+    random: Random, own: list[str], kinds: dict[str, Any], children: list[str], depth: int = 0
 ) -> dict[str, Any]:
     step: dict[str, Any] = {
         "op": "schedule",
         "interval": random.choice([7, 50, 100, 500]),
         "time_kind": random.choice(["stream_time", "wall_clock"]),
-        "steps": _steps(random, own, kinds, children, depth=1),
+        "steps": _steps(random, own, kinds, children, depth + 1),
     }
     if random.random() < 0.3:
         step["calls"] = random.randint(1, 4)
@@ -179,8 +177,8 @@ def _steps(
                 step["time"] = random.choice([-100, -1, *ahead])
         elif drawn < 0.86:
             step = {"op": "stamp"}
-        elif drawn < 0.9 and not depth:
-            step = _schedule(random, own, kinds, children) | {"once": True}
+        elif drawn < 0.9 and depth < 2:
+            step = _schedule(random, own, kinds, children, depth) | {"once": True}
         else:
             step = _forward(random, children)
         if random.random() < 0.3:

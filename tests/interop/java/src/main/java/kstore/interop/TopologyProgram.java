@@ -50,7 +50,6 @@ final class TopologyProgram {
         final Properties config = new Properties();
         config.put(StreamsConfig.APPLICATION_ID_CONFIG, APPLICATION);
         config.put(StreamsConfig.STATE_DIR_CONFIG, directory.toString());
-        config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0L);
         final Instant start = Instant.ofEpochMilli(program.get("start_ms").longValue());
         try (TopologyTestDriver driver = new TopologyTestDriver(topology(program), config, start)) {
             for (final JsonNode input : program.get("inputs")) {
