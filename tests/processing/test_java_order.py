@@ -7,10 +7,12 @@ from kstore_core.processing.java_order import InsertedTree, TimeHeap, hash_order
 
 def test_a_hash_set_sorts_by_hash_and_grows():
     assert hash_order(["b", "a", "Aa", "BB", "a"]) == ["Aa", "BB", "a", "b"]
-    many = [f"topic-{number}" for number in range(13)]
-    assert sorted(hash_order(many)) == sorted(many)
-    twelve = many[:12]  # a copy has a table for twice as many
-    assert hash_order(twelve) != hash_order(twelve, copied=True)
+    topics = [f"Topic{7 * number}" for number in range(12)]
+    sevens = [0, 70, 63, 42, 21, 7, 77]
+    start = [f"Topic{number}" for number in (56, 35, 14, 49, 28)]
+    assert hash_order(topics) == start + [f"Topic{number}" for number in sevens]
+    sevens.insert(1, sevens.pop(5))  # the table of a copy has twice as many places
+    assert hash_order(topics, copied=True) == start + [f"Topic{number}" for number in sevens]
 
 
 def test_texts_are_ordered_by_their_utf_16_units():
