@@ -20,9 +20,10 @@
 from kstore_core.processing.driver import StoreMetadata, TestDriver
 from kstore_core.processing.nodes import ProcessorNode, Sink, Source
 from kstore_core.processing.processor import Cancellable, Context, Processor
-from kstore_core.processing.queues import Input
+from kstore_core.processing.queues import Input, Output
 from kstore_core.processing.record import Record
-from kstore_core.processing.task import Output, Task
+from kstore_core.processing.running import TaskContext
+from kstore_core.processing.task import Task
 from kstore_core.processing.topology import Subtopology, Topology
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "StoreMetadata",
     "Subtopology",
     "Task",
+    "TaskContext",
     "TestDriver",
     "Topology",
 ]

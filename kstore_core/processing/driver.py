@@ -16,9 +16,10 @@ from kstore_core.offsets.position import Position
 from kstore_core.processing.accessors import StoreAccessors
 from kstore_core.processing.changelogs import MemoryChangelogs
 from kstore_core.processing.nodes import ProcessorNode, Sink
-from kstore_core.processing.queues import Input
+from kstore_core.processing.queues import Input, Output
 from kstore_core.processing.record import Record
-from kstore_core.processing.task import Output, Task, deserialized, serialized
+from kstore_core.processing.running import deserialized, serialized
+from kstore_core.processing.task import Task
 from kstore_core.processing.topology import Topology
 from kstore_core.spec import StoreSpec
 from kstore_core.state import open_state
@@ -132,7 +133,7 @@ class TestDriver(StoreAccessors):
     @property
     def stream_time(self) -> int:
         """The greatest time of the processed records in ms; -1 before them."""
-        return self._task.stream_time
+        return self._task.context.stream_time
 
     def pipe_input(
         self,

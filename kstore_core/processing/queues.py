@@ -1,4 +1,4 @@
-"""The queues of a task: records by partition, and schedules by time."""
+"""The records that enter and leave a task, and its queues of records and of schedules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from kstore_core.codec import Headers
 from kstore_core.processing.java_order import TimeHeap
 
-__all__ = ["Input", "RecordQueues", "Schedule", "Schedules"]
+__all__ = ["Input", "Output", "RecordQueues", "Schedule", "Schedules"]
 
 
 class Input(NamedTuple):
@@ -25,6 +25,16 @@ class Input(NamedTuple):
     headers: Headers
 
 
+class Output(NamedTuple):
+    """A record that a sink sent, with the serialised key and value."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers
+
+
 class RecordQueues:
     """The records that a task has not processed yet, with a queue for each partition.
 
@@ -35,9 +45,6 @@ class RecordQueues:
     def __init__(self) -> None:
         self._queues: dict[tuple[str, int], deque[Input]] = {}
         self._waiting: TimeHeap[deque[Input]] = TimeHeap(lambda queue: queue[0].timestamp)
-
-    def __len__(self) -> int:
-        return sum(map(len, self._queues.values()))
 
     def add(self, record: Input) -> None:
         """Add a record at the end of the queue of its partition."""

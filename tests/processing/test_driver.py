@@ -195,11 +195,12 @@ def test_partition_time_travels_in_a_header():
     def process(context, record):
         context.forward(record.replace(value=f"{context.stream_time}/{context.partition_time}"))
 
-    sent = with_partition_time(Headers(), 90)
-    for honours, expected in ((True, "90/90"), (False, "7/7")):
+    sent = with_partition_time(Headers(), 90, 95)
+    for honours, expected in ((True, ["90/90", "95/95"]), (False, ["7/7", "8/8"])):
         with driver_of(process, partition_time=honours) as driver:
             driver.pipe_input("in", "k", "v", timestamp=7, headers=sent)
-            assert values(driver) == [expected]
+            driver.pipe_input("in", "k", "v", timestamp=8)
+            assert values(driver) == expected
 
 
 def test_a_processor_reaches_only_what_it_is_connected_to():
