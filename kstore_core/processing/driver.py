@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from kstore_core.changelog.whole import without_marks
+from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Engine
 from kstore_core.errors import StoreClosedError, TopologyError
 from kstore_core.offsets.position import Position
@@ -96,28 +98,27 @@ class TestDriver(StoreAccessors):
         self._sinks = {
             node.topic: node for node in topology.nodes.values() if isinstance(node, Sink)
         }
-        self._directory = TemporaryDirectory(prefix="kstore-test-")
-        self._open = True
-        try:
+        made = make_engine(engine, None)
+        with ExitStack() as stack:
+            root = "test"
+            if made.capabilities.persistent:
+                root = stack.enter_context(TemporaryDirectory(prefix="kstore-test-"))
             self._state = open_state(
-                Path(self._directory.name, "0_0"),
-                engine=engine,
+                Path(root, "0_0"),
+                engine=made,
                 changelog=self._changelogs,
                 partition_time=partition_time,
             )
-            try:
-                self._task = Task(
-                    topology.whole(),
-                    self._state,
-                    clock=lambda: self._now,
-                    partition_time=partition_time,
-                )
-            except BaseException:
-                self._state.close()
-                raise
-        except BaseException:
-            self._directory.cleanup()
-            raise
+            stack.callback(self._state.close)  # without a commit
+            self._task = Task(
+                topology.whole(), self._state, clock=self._time, partition_time=partition_time
+            )
+            stack.callback(self._task.close)
+            self._resources = stack.pop_all()
+        self._open = True
+
+    def _time(self) -> int:
+        return self._now
 
     def __enter__(self) -> Self:
         return self
@@ -285,13 +286,8 @@ class TestDriver(StoreAccessors):
 
     def close(self) -> None:
         """Close the processors and the stores. A second call does nothing."""
-        if self._open:
-            self._open = False
-            try:
-                self._task.close()
-            finally:
-                self._state.close()
-                self._directory.cleanup()
+        self._open = False
+        self._resources.close()
 
     def _check(self) -> None:
         if not self._open:

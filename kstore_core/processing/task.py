@@ -76,8 +76,12 @@ class Task:
             made = self._nodes[node.name] = RunningNode(node, self.context, state.record, stores)
             for parent in node.parents:
                 self._nodes[parent].children[node.name] = made
-        for made in self._nodes.values():
-            self._step(made, RecordContext(timestamp=self.context.system_time), made.init)
+        try:
+            for made in self._nodes.values():
+                self._step(made, RecordContext(timestamp=self.context.system_time), made.init)
+        except BaseException:
+            self.close()  # the processors that were initialised before the error
+            raise
 
     def add(self, record: Input) -> None:
         """Add a record of an input topic, which a later :meth:`process` processes."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import signature
 from typing import Any, Self
 
 from kstore_core import serdes
@@ -150,13 +152,7 @@ class Topology:
         TypeError
             The processor or a spec has another type.
         """
-        if not (isinstance(processor, Processor) or callable(processor)) or (
-            isinstance(processor, type) and not issubclass(processor, Processor)
-        ):
-            raise TypeError(
-                f"the processor {name!r} must be a subclass of Processor, an object of such a "
-                f"class, or a function of the context and the record, not {processor!r}"
-            )
+        _check_processor(name, processor)
         specs = tuple(stores)
         for spec in specs:
             if not isinstance(spec, StoreSpec):
@@ -285,3 +281,23 @@ class Topology:
     def mermaid(self) -> str:
         """Return a picture of the topology in the language of Mermaid."""
         return drawn(part.nodes for part in self.subtopologies)
+
+
+def _check_processor(name: str, processor: object) -> None:
+    """Raise TypeError unless an argument is a processor."""
+    if isinstance(processor, type):
+        is_processor = issubclass(processor, Processor)
+    else:
+        is_processor = isinstance(processor, Processor) or callable(processor)
+        if is_processor and not isinstance(processor, Processor):
+            with suppress(ValueError):  # a builtin may have no signature
+                try:
+                    signature(processor).bind(None, None)  # type: ignore[arg-type]
+                except TypeError:
+                    is_processor = False
+    if not is_processor:
+        raise TypeError(
+            f"the processor {name!r} must be a subclass of Processor, an object of such a class, "
+            f"or a function of the context and the record, not {processor!r}. In place of a "
+            "supplier, pass the class, or an object, which each task copies"
+        )

@@ -281,14 +281,24 @@ def test_every_processor_is_closed_once_and_the_stores_after_them(tmp_path, monk
 
 def test_a_driver_that_cannot_start_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    closed = []
 
     class Failing(Processor):
         def init(self, context):
             raise RuntimeError("cannot be initialised")
 
+    class Earlier(Processor):
+        def close(self):
+            closed.append(True)
+
+    topology = (
+        Topology().add_source("in", "in").add_processor("p", Earlier, ["in"], stores=[ORDERS])
+    )
+    topology.add_processor("q", Failing, ["p"])
     with pytest.raises(RuntimeError, match="cannot be initialised") as error:
-        driver_of(Failing, ORDERS, engine="lmdb")
-    assert error.value.__notes__ == ["the node 'p' raised this error"]
+        TestDriver(topology, engine="lmdb")
+    assert error.value.__notes__ == ["the node 'q' raised this error"]
+    assert closed == [True]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -60,6 +60,8 @@ def test_arguments_of_another_type_are_refused():
         topology.add_processor("q", 7, ["in"])
     with pytest.raises(TypeError, match="must be a subclass of Processor"):
         topology.add_processor("q", int, ["in"])
+    with pytest.raises(TypeError, match="In place of a supplier, pass the class"):
+        topology.add_processor("q", lambda: Ignoring(), ["in"])
     with pytest.raises(TypeError, match=r"must be specs of kstore_core\.stores"):
         topology.add_processor("q", ignore, ["in"], stores=["counts"])
     with pytest.raises(SpecError, match="cannot be the name of a topic"):
