@@ -92,7 +92,7 @@ class TestDriver(StoreAccessors):
         self._topology = topology
         self._now = time.time_ns() // 1_000_000 if start_ms is None else to_millis(start_ms)
         self._next_offsets: defaultdict[str, int] = defaultdict(int)
-        self._outputs: dict[str, list[Record[Any, Any]]] = {}
+        self._outputs: defaultdict[str, list[Output]] = defaultdict(list)
         self._read: defaultdict[str, int] = defaultdict(int)
         self._changelogs = MemoryChangelogs(_APPLICATION)
         self._sinks = {
@@ -199,8 +199,7 @@ class TestDriver(StoreAccessors):
         sent = self._task.outputs[:]
         del self._task.outputs[:]
         for output in sent:
-            known = self._outputs.setdefault(output.topic, [])
-            known.append(self._record(output, len(known)))
+            self._outputs[output.topic].append(output)
             if output.topic in self._task.part.sources:
                 self._enqueue(output)
 
@@ -231,8 +230,9 @@ class TestDriver(StoreAccessors):
         if topic not in self._sinks:
             known = ", ".join(map(repr, self._sinks)) or "no topic"
             raise TopologyError(f"no sink writes to the topic {topic!r}; sinks write to {known}")
-        records = self._outputs.get(topic, [])[self._read[topic] :]
-        self._read[topic] += len(records)
+        outputs, read = self._outputs[topic], self._read[topic]
+        records = [self._record(outputs[at], at) for at in range(read, len(outputs))]
+        self._read[topic] = len(outputs)
         return records
 
     def read_changelog(self, store: str) -> list[Record[bytes | None, bytes | None]]:
@@ -242,7 +242,7 @@ class TestDriver(StoreAccessors):
         """
         topic = self.metadata(store).changelog
         columns = without_marks(self._changelogs.of_store[store].records)
-        return [
+        return [  # the time of a write without a record is unknown, which is -1
             Record(one.key, one.value, max(one.timestamp, 0), one.headers, topic, 0, at)
             for at, one in enumerate(columns)
         ]

@@ -117,7 +117,7 @@ class RunningNode:
         parent = self._task.running
         self._task.running = self
         self.run(partial(self._process, record))
-        self._task.running = parent  # after an error, the node that raised it
+        self._task.running = parent  # not after an error, whose note names the node
 
     def run(self, call: Callable[[], object]) -> None:
         """Call a function of the processor, whose stores then use the current record."""
