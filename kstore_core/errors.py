@@ -19,6 +19,7 @@
     │   └── UncommittedLimitError    a transaction exceeds ``uncommitted_max_bytes``
     ├── SerdeError                   a serde cannot convert a value (also the serde's own error)
     ├── SpecError                    the description of a store is wrong (also ValueError)
+    ├── TopologyError                the description of a topology is wrong (also ValueError)
     ├── UnknownEngineError           no engine with this name is installed (also LookupError)
     ├── PluginError                  a plug-in is missing, unloadable, or breaks its contract
     ├── RetentionExceededError       a read asks for a time before the retained history
@@ -54,6 +55,7 @@ __all__ = [
     "StorageFullError",
     "StorageUnavailableError",
     "StoreClosedError",
+    "TopologyError",
     "UncommittedLimitError",
     "UnknownEngineError",
     "UnsupportedError",
@@ -158,6 +160,10 @@ class UncommittedLimitError(StateError):
 
 class SpecError(KStoreError, ValueError):
     """The description of a store is invalid, or differs from the description in the directory."""
+
+
+class TopologyError(KStoreError, ValueError):
+    """The description of a topology is invalid, or a name is not in the topology."""
 
 
 class UnknownEngineError(KStoreError, LookupError):

@@ -65,7 +65,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
     ) -> V | None:
         """Put the value if ``key`` has no value. Return the previous value, or None."""
         old = self.get(key)
-        if old is None and value is not None:
+        if old is None:
             self.put(key, value, timestamp=timestamp, headers=headers)
         return old
 

@@ -19,7 +19,7 @@ def in_empty_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize(("page", "blocks"), [("quickstart", 3), ("asyncio", 2)])
+@pytest.mark.parametrize(("page", "blocks"), [("quickstart", 3), ("asyncio", 2), ("processors", 5)])
 @pytest.mark.usefixtures("in_empty_directory")
 def test_the_first_pages_run_and_print_what_they_say(page, blocks):
     check_printed(f"docs/{page}.md", blocks)

@@ -14,6 +14,7 @@ import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
 
 import java.io.File;
+import java.io.IOException;
 
 /**
  * Requests one after another, at most one store open at a time.
@@ -50,7 +51,7 @@ final class Session {
         return reply.toString();
     }
 
-    private JsonNode run(final String operation, final Request request) throws RocksDBException {
+    private JsonNode run(final String operation, final Request request) throws IOException, RocksDBException {
         switch (operation) {
             case "version":
                 return version();
@@ -58,6 +59,10 @@ final class Session {
                 return Codec.vector(request);
             case "raw":
                 return RawRows.of(new File(request.text("dir")), request.text("name"));
+            case "describe_topology":
+                return TopologyProgram.describe(request.node("program"));
+            case "run_topology":
+                return TopologyProgram.run(request.node("program"));
             case "open":
                 if (store != null) {
                     throw new BadRequest("a store is open already: close it first");

@@ -1,0 +1,151 @@
+"""The interfaces of processors and of the context that a task gives to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, Protocol, TypeAlias
+
+from kstore_core.codec import Headers
+from kstore_core.processing.record import Record
+from kstore_core.types import Time
+
+__all__ = ["AnyProcessor", "Cancellable", "Context", "Process", "Processor", "TimeKind"]
+
+TimeKind: TypeAlias = Literal["stream_time", "wall_clock"]
+
+
+class Cancellable(Protocol):
+    """The handle of a schedule."""
+
+    def cancel(self) -> None:
+        """End the schedule. Its callback is not called again. A second call does nothing."""
+
+
+class Context(Protocol):
+    """The interface that a processor uses to read and write stores and to forward records.
+
+    Attributes
+    ----------
+    name : str
+        The name of the processor in the topology.
+    """
+
+    name: str
+
+    def store(self, name: str) -> Any:
+        """Return a store of the processor.
+
+        During :meth:`Processor.process`, writes to the store have the time and the headers of the
+        record as their defaults, and its offset advances the position of the store.
+
+        Raises
+        ------
+        TopologyError
+            The topology does not connect the store with this processor.
+        """
+
+    def forward(self, record: Record[Any, Any], to: str | None = None) -> None:
+        """Send a record to the children of the processor, and wait until they have processed it.
+
+        Parameters
+        ----------
+        record : Record
+        to : str, optional
+            The name of the only child that gets the record. By default every child gets it, in the
+            order in which the children were added to the topology.
+
+        Raises
+        ------
+        TopologyError
+            ``to`` is not the name of a child.
+        StateError
+            The processor is not processing a record, and no callback of it is running.
+        """
+
+    def schedule(
+        self,
+        interval_ms: int,
+        time: TimeKind,
+        callback: Callable[[int], object],
+        *,
+        start: Time | None = None,
+    ) -> Cancellable:
+        """Call ``callback(time)`` regularly, where ``time`` is the current time in ms.
+
+        If time advances by several intervals at once, the callback is called only once. Within the
+        callback, stores and :meth:`forward` can be used as in :meth:`Processor.process`. The
+        headers are then empty, and there is no origin.
+
+        Parameters
+        ----------
+        interval_ms : int
+        time : {"stream_time", "wall_clock"}
+            The time that advances the schedule. Stream time is the greatest time of the records
+            that the task has processed; it advances only with records.
+        callback : callable
+        start : int or datetime, optional
+            The time of the first call. If it has passed, the first call is one or more intervals
+            later. By default, a schedule by stream time begins with the next record, and a
+            schedule by wall-clock time one interval later than now.
+
+        Returns
+        -------
+        Cancellable
+
+        Raises
+        ------
+        SpecError
+            The interval is less than 1 ms, or ``time`` is another word.
+        """
+
+    @property
+    def headers(self) -> Headers:
+        """The headers of the current record, which writes to stores use."""
+
+    @property
+    def stream_time(self) -> int:
+        """The greatest time in ms of the records that the task has processed; -1 before them."""
+
+    @property
+    def system_time(self) -> int:
+        """The wall-clock time in ms at which the processing of the current record began."""
+
+    @property
+    def partition_time(self) -> int:
+        """The greatest time in ms of the records of the current record's partition (KIP-472).
+
+        In the callback of a schedule, which has no partition, the stream time of the task.
+        """
+
+
+class Processor:
+    """The base class of processors. Override :meth:`process`.
+
+    Attributes
+    ----------
+    context : Context
+        Set by :meth:`init`.
+    """
+
+    context: Context
+
+    def init(self, context: Context) -> None:
+        """Prepare the processor for a task. Records cannot be forwarded yet."""
+        self.context = context
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Process a record.
+
+        The record is sent to a child only if the processor calls :meth:`Context.forward`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define process(record)")
+
+    def close(self) -> None:
+        """Release what :meth:`init` acquired. Stores must not be used any more."""
+
+
+Process: TypeAlias = Callable[[Record[Any, Any]], object]
+AnyProcessor: TypeAlias = (
+    Processor | type[Processor] | Callable[[Context, Record[Any, Any]], object]
+)
+"""A processor of a topology: an object that each task copies, a class, or a function."""

@@ -1,0 +1,122 @@
+"""The records that enter and leave a task, and its queues of records and of schedules."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from kstore_core.codec import Headers
+from kstore_core.processing.java_order import TimeHeap
+
+__all__ = ["Input", "Output", "RecordQueues", "Schedule", "Schedules"]
+
+
+class Input(NamedTuple):
+    """A record of an input topic, with the serialised key and value."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class Output(NamedTuple):
+    """A record that a sink sent, with the serialised key and value."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers
+
+
+class RecordQueues:
+    """The records that a task has not processed yet, with a queue for each partition.
+
+    The next record is the one with the least time among the first records of the queues, as in
+    Kafka Streams.
+    """
+
+    def __init__(self) -> None:
+        self._queues: dict[tuple[str, int], deque[Input]] = {}
+        self._waiting: TimeHeap[deque[Input]] = TimeHeap(lambda queue: queue[0].timestamp)
+
+    def add(self, record: Input) -> None:
+        """Add a record at the end of the queue of its partition."""
+        queue = self._queues.setdefault((record.topic, record.partition), deque())
+        queue.append(record)
+        if len(queue) == 1:
+            self._waiting.push(queue)
+
+    def take(self) -> Input | None:
+        """Remove and return the next record, or return None if there is none."""
+        if not len(self._waiting):
+            return None
+        queue = self._waiting.pop()
+        record = queue.popleft()
+        if queue:
+            self._waiting.push(queue)
+        return record
+
+
+class Schedule:
+    """A callback that is called at regular times, until it is cancelled.
+
+    Attributes
+    ----------
+    time : int
+        The time of the next call in ms.
+    node : object
+        The node whose processor has made the schedule.
+    """
+
+    def __init__(
+        self, time: int, interval_ms: int, callback: Callable[[int], object], node: Any
+    ) -> None:
+        self.time = time
+        self.callback = callback
+        self.node = node
+        self._interval_ms = interval_ms
+        self._is_cancelled = False
+
+    def cancel(self) -> None:
+        """End the schedule. Its callback is not called again. A second call does nothing."""
+        self._is_cancelled = True
+
+    @property
+    def is_cancelled(self) -> bool:
+        """True if :meth:`cancel` was called."""
+        return self._is_cancelled
+
+    def advance(self, now: int) -> None:
+        """Set `time` to the first regular time after ``now`` that follows a call."""
+        self.time += max(1, (now - self.time) // self._interval_ms + 1) * self._interval_ms
+
+
+class Schedules:
+    """The schedules of a task by one kind of time."""
+
+    def __init__(self) -> None:
+        self._waiting: TimeHeap[Schedule] = TimeHeap(attrgetter("time"))
+
+    def add(self, schedule: Schedule) -> None:
+        """Add a schedule."""
+        self._waiting.push(schedule)
+
+    def run(self, now: int, call: Callable[[Schedule], object]) -> bool:
+        """Call each schedule whose time has come once. Return True if there was one."""
+        has_called = False
+        while (first := self._waiting.peek()) is not None and first.time <= now:
+            schedule = self._waiting.pop()
+            if not schedule.is_cancelled:
+                call(schedule)
+                has_called = True
+                if not schedule.is_cancelled:
+                    schedule.advance(now)
+                    self._waiting.push(schedule)
+        return has_called

@@ -1,0 +1,88 @@
+"""The record that processors receive and forward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Generic, Self, TypeVar
+
+from kstore_core.codec import Headers
+from kstore_core.types import Time, to_millis
+
+__all__ = ["Record"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+_CONTENT = ("key", "value", "timestamp", "headers")
+_ORIGIN = ("topic", "partition", "offset")
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Record(Generic[K, V]):
+    """A record of a topology. Its attributes cannot be assigned; :meth:`replace` makes a copy.
+
+    As in Kafka Streams, a record has headers of its own, which are a copy of the argument and can
+    be changed. All children to which a processor forwards a record share its headers.
+
+    Two records are equal if their keys, values, timestamps and headers are equal. Their origins may
+    differ.
+
+    Attributes
+    ----------
+    key, value : object or None
+    timestamp : int
+        The time of the record in ms. The argument may also be a datetime with a time zone.
+    headers : Headers
+    topic, partition, offset : str or None, int, int
+        The origin: the record of a topic whose processing led to this record. They are None, -1 and
+        -1 if there is no such record, as in the callback of a schedule.
+
+    Raises
+    ------
+    ValueError
+        The timestamp is negative.
+    """
+
+    key: K
+    value: V
+    timestamp: int
+    headers: Headers
+    topic: str | None = field(compare=False)
+    partition: int = field(compare=False)
+    offset: int = field(compare=False)
+
+    def __init__(
+        self,
+        key: K,
+        value: V,
+        timestamp: Time,
+        headers: Any = (),
+        topic: str | None = None,
+        partition: int = -1,
+        offset: int = -1,
+    ) -> None:
+        millis = to_millis(timestamp)
+        if millis < 0:
+            raise ValueError(f"the timestamp of a record must be 0 or above, not {millis}")
+        self._assign(key, value, millis, Headers(headers), topic, partition, offset)
+
+    def _assign(self, *values: Any) -> None:
+        for name, value in zip(_CONTENT + _ORIGIN, values, strict=True):
+            object.__setattr__(self, name, value)
+
+    def replace(self, **changes: Any) -> Record[Any, Any]:
+        """Return a copy with other attributes. The copy has headers of its own.
+
+        Raises
+        ------
+        TypeError
+            A keyword is not the name of an attribute.
+        """
+        return Record(**{name: getattr(self, name) for name in _CONTENT + _ORIGIN} | changes)
+
+    def with_origin(self, topic: str | None, partition: int, offset: int) -> Self:
+        """Return this record with another origin, and with the same headers object."""
+        if (self.topic, self.partition, self.offset) == (topic, partition, offset):
+            return self
+        made = object.__new__(type(self))
+        made._assign(self.key, self.value, self.timestamp, self.headers, topic, partition, offset)
+        return made

@@ -1,0 +1,170 @@
+"""The core that processes the records of one task, without a cluster.
+
+A task is one partition of a sub-topology. The caller gives it an open state directory and input
+records, lets it process them, takes the output records, and decides when to commit. So a test, a
+Spark worker and a loop over a Kafka consumer can run the same task.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from functools import partial
+
+from kstore_core.errors import TopologyError
+from kstore_core.offsets.entries import Partition
+from kstore_core.partition_time import partition_time
+from kstore_core.processing.nodes import Source
+from kstore_core.processing.processor import TimeKind
+from kstore_core.processing.queues import Input, RecordQueues, Schedule
+from kstore_core.processing.record import Record
+from kstore_core.processing.running import RunningNode, TaskContext, deserialized
+from kstore_core.processing.topology import Subtopology
+from kstore_core.state import StateDirectory
+from kstore_core.types import RecordContext
+
+__all__ = ["Task"]
+
+
+class Task:
+    """One partition of a sub-topology, whose processors are initialised by the constructor.
+
+    Only one thread may use a task.
+
+    Parameters
+    ----------
+    part : Subtopology
+    state : StateDirectory
+        The state directory of the task. The task opens its stores, and the caller closes it.
+    clock : callable
+        A function that returns the wall-clock time in ms.
+    partition_time : bool
+        If True, the header ``partition-time`` of a record advances partition time and stream time.
+        Open the state directory with the same argument.
+
+    Attributes
+    ----------
+    part : Subtopology
+    context : TaskContext
+        The times of the task. A caller that continues an earlier task sets them before the first
+        record.
+    outputs : list of Output
+        The records that sinks sent. The caller removes them.
+    offsets : dict of (str, int) to int
+        The offset of the last processed record of each topic and partition.
+    """
+
+    def __init__(
+        self,
+        part: Subtopology,
+        state: StateDirectory,
+        *,
+        clock: Callable[[], int],
+        partition_time: bool = False,
+    ) -> None:
+        self.part = part
+        self.context = TaskContext(clock())
+        self.outputs = self.context.outputs
+        self.offsets: dict[Partition, int] = {}
+        self._state = state
+        self._clock = clock
+        self._honours_partition_time = partition_time
+        self._queues = RecordQueues()
+        self._nodes: dict[str, RunningNode] = {}
+        stores = {spec.name: state.open(spec) for spec in part.specs}
+        for node in part.nodes:
+            made = self._nodes[node.name] = RunningNode(node, self.context, state.record, stores)
+            for parent in node.parents:
+                self._nodes[parent].children[node.name] = made
+        try:
+            for made in self._nodes.values():
+                self._step(made, RecordContext(timestamp=self.context.system_time), made.init)
+        except BaseException:
+            self.close()  # the processors that were initialised before the error
+            raise
+
+    def add(self, record: Input) -> None:
+        """Add a record of an input topic, which a later :meth:`process` processes."""
+        self.source_of(record.topic)
+        self._queues.add(record)
+
+    def source_of(self, topic: str) -> Source:
+        """Return the source that reads a topic.
+
+        Raises
+        ------
+        TopologyError
+            No source reads the topic.
+        """
+        source = self.part.sources.get(topic)
+        if source is None:
+            known = ", ".join(map(repr, self.part.sources)) or "no topic"
+            raise TopologyError(f"no source reads the topic {topic!r}; sources read {known}")
+        return source
+
+    def process(self) -> bool:
+        """Process the next record. Return False if no record waits.
+
+        If the processing fails, the record is not processed again. Its writes are staged, and its
+        offset is not in `offsets`: discard the task and its uncommitted writes.
+        """
+        taken = self._queues.take()
+        if taken is None:
+            return False
+        where = (taken.topic, taken.partition)
+        sent = partition_time(taken.headers) if self._honours_partition_time else None
+        time = taken.timestamp
+        self.context.advance(where, time if sent is None else max(time, sent.read))
+        source = self.part.sources[taken.topic]
+        at = f"{taken.topic}-{taken.partition}@{taken.offset}"
+        key = deserialized(source.key, taken.key, taken.headers, f"the key of {at}")
+        value = deserialized(source.value, taken.value, taken.headers, f"the value of {at}")
+        record = Record(key, value, time, taken.headers, *where, taken.offset)
+        context = RecordContext(*where, taken.offset, time, taken.headers)
+        node = self._nodes[source.name]
+        self._step(node, context, partial(node.forward, record), f", while it processed {at}")
+        if sent is not None:
+            self.context.advance(where, sent.sent)
+        self.offsets[where] = taken.offset
+        return True
+
+    def punctuate(self, time: TimeKind) -> bool:
+        """Call the schedules whose time has come. Return True if there was one.
+
+        The caller does this after each record for stream time, and regularly for wall-clock time.
+        """
+        self.context.system_time = self._clock()
+        now = self.context.now(time)
+        if time == "stream_time" and now < 0:
+            return False
+
+        def call(schedule: Schedule) -> None:
+            run = partial(schedule.node.run, partial(schedule.callback, now))
+            self._step(schedule.node, RecordContext(timestamp=now), run)
+
+        return self.context.schedules[time].run(now, call)
+
+    def _step(
+        self, node: RunningNode, record: RecordContext, call: Callable[[], object], at: str = ""
+    ) -> None:
+        """Call a function of a node under the context of a record."""
+        context = self.context
+        context.system_time = self._clock()
+        context.record, context.running = record, node
+        try:
+            call()
+        except Exception as error:
+            error.add_note(f"the node {context.running.name!r} raised this error{at}")
+            raise
+        finally:
+            context.record = None
+
+    def commit(self) -> None:
+        """Commit the writes to the stores together with `offsets`."""
+        self._state.commit(self.offsets or None)
+
+    def close(self) -> None:
+        """Close the processors. All of them are closed, even if one raises an error."""
+        with contextlib.ExitStack() as stack:
+            for node in reversed(self._nodes.values()):
+                stack.callback(node.close)
