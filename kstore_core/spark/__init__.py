@@ -19,6 +19,7 @@ from kstore_core.spark.rescale.rescale import Rescaled, rescale
 from kstore_core.spark.root.manifest import Manifest
 from kstore_core.spark.root.vacuum import Vacuumed, vacuum
 from kstore_core.spark.runtime.session import local_session
+from kstore_core.spark.runtime.worker_errors import kstore_error
 from kstore_core.spark.shards.routing import by_shard
 from kstore_core.spark.source.write_options import spec_json
 from kstore_core.spark.sql.as_of import register_as_of
@@ -34,6 +35,7 @@ __all__ = [
     "by_shard",
     "check_cluster",
     "foreign_key_join",
+    "kstore_error",
     "local_session",
     "map_state",
     "read_changes",

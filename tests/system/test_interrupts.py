@@ -253,47 +253,51 @@ assert flags() != before
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_child_of_a_fork_has_sections_of_its_own():
-    code = """
+FORKED = """
 import os, signal, sys, threading
 from kstore_core.system.interrupts import uninterrupted
 def child():
     if os.fork():
         return os.wait()
     try:
+        act()
+    except KeyboardInterrupt as error:
+        os._exit(error.args != ())
+    os._exit(2)
+status = []
+thread = threading.Thread(target=lambda: status.append(child()[1]))
+"""
+"""Makes a thread whose child has to end with a KeyboardInterrupt of ``act``."""
+
+JOINED = "thread.start(); thread.join()"
+ENDED = "sys.exit(os.waitstatus_to_exitcode(status[0]))"
+
+
+def test_a_child_of_a_fork_has_sections_of_its_own():
+    code = f"""{FORKED}
+def act():
+    done = False
+    try:
         with uninterrupted():
             signal.raise_signal(signal.SIGINT)
             done = True
     except KeyboardInterrupt:
-        os._exit(0 if done else 1)
-    os._exit(2)
-status = []
-thread = threading.Thread(target=lambda: status.append(child()[1]))
-thread.start(); thread.join()
-sys.exit(os.waitstatus_to_exitcode(status[0]))
+        raise KeyboardInterrupt(*() if done else ("within the section",))
+{JOINED}
+{ENDED}
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_a_child_of_another_thread_is_in_no_section():
     """Of one that was forked while the main thread was in a section: its signals do not wait."""
-    code = """
-import os, signal, sys, threading
-from kstore_core.system.interrupts import uninterrupted
-def child():
-    if os.fork():
-        return os.wait()
-    try:
-        signal.raise_signal(signal.SIGINT)
-    except KeyboardInterrupt:
-        os._exit(0)
-    os._exit(1)
-status = []
-thread = threading.Thread(target=lambda: status.append(child()[1]))
+    code = f"""{FORKED}
+def act():
+    signal.raise_signal(signal.SIGINT)
 with uninterrupted():
-    thread.start(); thread.join()
+    {JOINED}
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-sys.exit(os.waitstatus_to_exitcode(status[0]))
+{ENDED}
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -14,6 +14,7 @@ from kstore_core.spark.read.read_store import Timestamps, read_store
 from kstore_core.spark.root.manifest import manifest_spec
 from kstore_core.spark.root.root import loaded
 from kstore_core.spark.runtime.server import on_server
+from kstore_core.spark.runtime.worker_errors import told
 from kstore_core.spark.shards.frames import accepted_types, check_columns, headers_type, spark_type
 from kstore_core.spec import StoreSpec
 
@@ -149,7 +150,7 @@ def foreign_key_join(
         as_millis=timestamps == "millis",
     )
     at = rows.columns.index("foreign_key")
-    return route_rows(rows, source, at).mapInArrow(task.join, _schema(rows, task))
+    return route_rows(rows, source, at).mapInArrow(told(task.join), _schema(rows, task))
 
 
 def _schema(rows: DataFrame, task: SpanTask) -> Any:

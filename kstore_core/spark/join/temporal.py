@@ -18,6 +18,7 @@ from kstore_core.spark.join.plan import (
     source_at,
 )
 from kstore_core.spark.join.tasks import JoinTask
+from kstore_core.spark.runtime.worker_errors import told
 from kstore_core.spark.shards.frames import (
     accepted_types,
     check_columns,
@@ -186,7 +187,7 @@ def temporal_join(
     own = names == tuple(schema.names)
     rows = route_rows(df if own else df.toDF(*names[: len(df.columns)]), source, task.key, by)
     try:
-        joined = rows.mapInArrow(task.join, renamed(schema, names))
+        joined = rows.mapInArrow(told(task.join), renamed(schema, names))
     except PySparkNotImplementedError as error:
         months = [f.name for f in schema.fields if "interval" in f.dataType.simpleString()]
         raise SpecError(

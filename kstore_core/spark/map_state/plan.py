@@ -16,6 +16,7 @@ from kstore_core.spark.remote.layout import COMPACT_EVERY, check_compact_every, 
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.runtime.engines import check_shared_engine
 from kstore_core.spark.runtime.server import on_server
+from kstore_core.spark.runtime.worker_errors import told
 from kstore_core.spark.shards.frames import renamed
 from kstore_core.spark.shards.routing import route_to_shards
 from kstore_core.spec import StoreSpec
@@ -104,7 +105,7 @@ def plan(
     )
     shard = shard_of(F.col(rows.columns[df.columns.index(name)]), shards)
     routed = route_to_shards(rows, shard, shards)
-    return routed.mapInArrow(task.run, renamed(schema, columns)).toDF(*schema.names)
+    return routed.mapInArrow(told(task.run), renamed(schema, columns)).toDF(*schema.names)
 
 
 def check_unique(df: DataFrame) -> None:

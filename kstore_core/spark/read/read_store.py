@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kstore_core.spark.root.manifest import manifest_spec
 from kstore_core.spark.root.root import loaded
-from kstore_core.spark.runtime.first_line import without_traceback
 from kstore_core.spark.runtime.server import on_server
+from kstore_core.spark.runtime.worker_errors import without_traceback
 from kstore_core.spark.shards.frames import spark_schema
 from kstore_core.spec import StoreSpec
 from kstore_core.types import Time

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kstore_core.spark.rescale.building import BuildTask
 from kstore_core.spark.rescale.reading import ROWS_DDL, RowsTask
 from kstore_core.spark.root.manifest import Shard
+from kstore_core.spark.runtime.worker_errors import told, typed_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +25,8 @@ def move_rows(spark: SparkSession, rows: RowsTask, build: BuildTask) -> list[Sha
     from kstore_core.spark.shards.writing import MESSAGE_DDL, read_message
 
     numbers = spark.range(0, rows.before, 1, rows.before)
-    moved = numbers.mapInArrow(rows.run, ROWS_DDL).repartitionById(rows.after, "shard")
-    built = moved.sortWithinPartitions("segment", "key").mapInArrow(build.run, MESSAGE_DDL)
-    shards = [read_message(row.message) for row in built.collect()]
+    moved = numbers.mapInArrow(told(rows.run), ROWS_DDL).repartitionById(rows.after, "shard")
+    built = moved.sortWithinPartitions("segment", "key").mapInArrow(told(build.run), MESSAGE_DDL)
+    with typed_errors():
+        shards = [read_message(row.message) for row in built.collect()]
     return sorted(shards, key=lambda shard: shard.shard)

@@ -12,6 +12,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from kstore_core.spark.runtime.worker_errors import told, typed_errors
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
@@ -52,7 +54,8 @@ def on_server(
     if spark is None or not is_connect(spark):
         return function(*args, **kwargs)
     call = _Call(functools.partial(function, *args, **kwargs))
-    (row,) = spark.range(0, 1, 1, 1).mapInArrow(call.run, "outcome binary").collect()
+    with typed_errors():
+        (row,) = spark.range(0, 1, 1, 1).mapInArrow(told(call.run), "outcome binary").collect()
     result, error, warned = pickle.loads(row.outcome)
     for message, category in warned:
         warnings.warn(message, category, stacklevel=3)

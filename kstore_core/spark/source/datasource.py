@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource
 
 from kstore_core.errors import UnsupportedError
-from kstore_core.spark.runtime.first_line import without_traceback
+from kstore_core.spark.runtime.worker_errors import without_traceback
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from kstore_core.spark.runtime.first_line import without_traceback
+from kstore_core.spark.runtime.worker_errors import without_traceback
 from kstore_core.spark.source.pushdown import PushFilters, narrowed
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from kstore_core.spark.root.root import Root
-from kstore_core.spark.runtime.first_line import without_traceback
+from kstore_core.spark.runtime.worker_errors import without_traceback
 from kstore_core.spark.shards.frames import check_log_columns
 from kstore_core.spark.shards.routing import placed_by_key
 from kstore_core.spark.shards.writing import failure, read_message

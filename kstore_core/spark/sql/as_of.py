@@ -13,7 +13,7 @@ from kstore_core.spark.join.plan import source_at
 from kstore_core.spark.join.tasks import JoinTask, with_versions
 from kstore_core.spark.join.versions import Source
 from kstore_core.spark.read.read_store import Timestamps
-from kstore_core.spark.runtime.first_line import without_traceback
+from kstore_core.spark.runtime.worker_errors import without_traceback
 from kstore_core.spark.shards.frames import accepted_types, spark_schema, spark_type
 from kstore_core.spec import StoreSpec
 

@@ -12,6 +12,7 @@ from kstore_core.errors import StateError
 from kstore_core.spark.live.layout import LiveLayout
 from kstore_core.spark.live.lock import StreamLock
 from kstore_core.spark.remote.layout import layout_of
+from kstore_core.spark.runtime.worker_errors import told, typed_errors
 from kstore_core.spark.stream.steps import StepHook, no_step
 
 if TYPE_CHECKING:
@@ -120,11 +121,12 @@ class EpochRunner:
             partition_time=partition_time,
         )
         schema = spark_schema(message_schema(versions.spec, emits=emits))
-        output = log.mapInArrow(task.run, schema)
+        output = log.mapInArrow(told(task.run), schema)
         if emits:
             output = output.persist()
         try:
-            messages = output.where(F.col("message").isNotNull()).select("message").collect()
+            with typed_errors():
+                messages = output.where(F.col("message").isNotNull()).select("message").collect()
             reported = [read_message(row.message) for row in messages]
             step("reported", None)
             versions.finish(epoch, job, reported)

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kstore_core.spark.runtime.first_line import without_traceback
+from kstore_core.spark.runtime.worker_errors import without_traceback
 from kstore_core.spark.stream.sink import SinkArguments, StreamSink
 
 if TYPE_CHECKING:

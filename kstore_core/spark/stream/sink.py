@@ -19,7 +19,7 @@ from kstore_core.errors import SpecError
 from kstore_core.spark.live.lock import locked
 from kstore_core.spark.remote.layout import COMPACT_EVERY, layout_of
 from kstore_core.spark.root.inbox import Inbox, InboxFile
-from kstore_core.spark.runtime.first_line import without_traceback
+from kstore_core.spark.runtime.worker_errors import without_traceback
 from kstore_core.spark.shards.frames import check_log_columns
 from kstore_core.spark.shards.routing import placed_by_key
 from kstore_core.spark.stream.plan import plan_stream

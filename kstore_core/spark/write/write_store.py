@@ -11,6 +11,7 @@ from kstore_core.errors import StateError
 from kstore_core.spark.root.manifest import Manifest
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.runtime.server import is_connect, on_server
+from kstore_core.spark.runtime.worker_errors import told, typed_errors
 from kstore_core.spark.shards.routing import placed_by_key
 from kstore_core.spark.write.history import END, log_of_history
 from kstore_core.spark.write.job import WriteJob
@@ -152,11 +153,12 @@ def write_store(
         df, job.spec, by_key=by_key, partitions=job.partitions, partition_time=partition_time
     )
     writer = job.writer(partition_time=partition_time, run_bytes=run_bytes)
-    built = log.mapInArrow(writer.build, MESSAGE_DDL)
+    built = log.mapInArrow(told(writer.build), MESSAGE_DDL)
     manifest = None
     try:
         on_server(spark, job.begin)
-        manifest = job.manifest(read_message(row.message) for row in built.collect())
+        with typed_errors():
+            manifest = job.manifest(read_message(row.message) for row in built.collect())
         on_server(spark, job.publish_manifest, manifest)
         return manifest
     except BaseException:

@@ -7,12 +7,17 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
+from hypothesis import strategies as st
+
 from kstore_core.engine import Database, Namespace, Rows
 from kstore_rocksdb import RocksDBEngine
 from kstore_rocksdb.database import RocksDBDatabase
+from kstore_rocksdb.namespace import FamilyNamespace
 from tests.plugins.support import run_python
 
 Pairs = list[tuple[bytes, bytes]]
+KEYS = [b"%08d" % number for number in range(60)]
+ENDS = st.sampled_from(KEYS)
 
 
 def put(database: Database, rows: Mapping[bytes, bytes | None], namespace: str = "default") -> None:
@@ -34,6 +39,12 @@ def scanned(
 
 def flat(chunks: Iterable[tuple[list[bytes], list[bytes]]]) -> Pairs:
     return [row for keys, values in chunks for row in zip(keys, values, strict=True)]
+
+
+def started(namespace: FamilyNamespace, lo: bytes, hi: bytes) -> Pairs:
+    """Every row of a range, as a short read begins it."""
+    chunk, rest = namespace.start(lo, hi)
+    return flat([] if chunk is None else [chunk]) + flat(rest or ())
 
 
 def numbered(count: int, size: int = 20, start: int = 0) -> dict[bytes, bytes]:

@@ -12,26 +12,17 @@ from hypothesis import strategies as st
 from kstore_core.engine import Rows
 from kstore_core.errors import StoreClosedError
 from kstore_rocksdb.database import RocksDBDatabase
-from kstore_rocksdb.namespace import FamilyNamespace
 from tests.plugins.rocksdb.conftest import OpenDatabase
-from tests.plugins.rocksdb.support import Pairs, flat, numbered, put
-
-KEYS = [b"%08d" % number for number in range(60)]
-ENDS = st.sampled_from(KEYS)
-
-
-def begun(namespace: FamilyNamespace, lo: bytes, hi: bytes) -> Pairs:
-    chunk, rest = namespace.start(lo, hi)
-    return flat([] if chunk is None else [chunk]) + flat(rest or ())
+from tests.plugins.rocksdb.support import ENDS, KEYS, numbered, put, started
 
 
 def test_they_leave_an_iterator_to_each_other(database: RocksDBDatabase) -> None:
     rows = numbered(60)
     put(database, rows)
     namespace = database.namespace("default")
-    begun(namespace, KEYS[3], KEYS[5])
+    started(namespace, KEYS[3], KEYS[5])
     (idle,) = namespace._idle
-    assert begun(namespace, KEYS[7], KEYS[9]) == list(rows.items())[7:9]
+    assert started(namespace, KEYS[7], KEYS[9]) == list(rows.items())[7:9]
     assert namespace._idle == [idle]
     put(database, {b"x": b"y"})
     assert namespace._idle == []
@@ -52,15 +43,15 @@ def test_they_see_every_write(
             rows[lo] = value
         for first, last in ((lo, hi), (hi, lo), (KEYS[0], hi)):
             wanted = [(key, rows[key]) for key in sorted(rows) if first <= key < last]
-            assert begun(namespace, first, last) == wanted
+            assert started(namespace, first, last) == wanted
 
 
 def test_they_see_what_was_loaded(database: RocksDBDatabase) -> None:
     namespace = database.namespace("default")
-    assert begun(namespace, KEYS[0], KEYS[5]) == []
+    assert started(namespace, KEYS[0], KEYS[5]) == []
     rows = numbered(50_000)
     database.load("default", [(list(rows), list(rows.values()))])
-    assert begun(namespace, KEYS[0], KEYS[5]) == list(rows.items())[:5]
+    assert started(namespace, KEYS[0], KEYS[5]) == list(rows.items())[:5]
 
 
 def test_many_deleted_rows_hide_nothing(database: RocksDBDatabase) -> None:
@@ -69,17 +60,17 @@ def test_many_deleted_rows_hide_nothing(database: RocksDBDatabase) -> None:
     put(database, dict.fromkeys(list(rows)[1:2999]))
     namespace = database.namespace("default")
     for _ in range(40):
-        assert begun(namespace, b"%08d" % 0, b"%08d" % 9999) == [
+        assert started(namespace, b"%08d" % 0, b"%08d" % 9999) == [
             row for row in rows.items() if row[0] in (b"%08d" % 0, b"%08d" % 2999)
         ]
-        assert begun(namespace, b"%08d" % 1, b"%08d" % 2) == []
+        assert started(namespace, b"%08d" % 1, b"%08d" % 2) == []
 
 
 def test_a_close_and_a_drop_end_them(open_database: OpenDatabase, tmp_path: Path) -> None:
     database = open_database()
     kept, dropped = database.namespace("default"), database.namespace("dropped")
     for namespace in (kept, dropped):
-        begun(namespace, KEYS[0], KEYS[5])
+        started(namespace, KEYS[0], KEYS[5])
     database.drop_namespace("dropped")
     with pytest.raises(StoreClosedError):
         dropped.start(KEYS[0], KEYS[5])
@@ -97,7 +88,7 @@ def test_threads_see_what_was_written_before_they_read(database: RocksDBDatabase
     def read_on() -> None:
         while not done.is_set():
             least = written[0]
-            ((_, value),) = begun(namespace, KEYS[0], KEYS[1])
+            ((_, value),) = started(namespace, KEYS[0], KEYS[1])
             if int(value) < least:
                 failures.append(f"{value!r} was read after {least} was written")
 
@@ -119,11 +110,11 @@ def test_the_first_chunk_and_the_rest_are_of_the_same_commit(database: RocksDBDa
     """Each batch writes one value to all rows, so a read must find one value only."""
     namespace = database.namespace("default")
     put(database, dict.fromkeys(KEYS, b"0"))
-    done, seen = threading.Event(), list[Pairs]()
+    done, seen = threading.Event(), list[list[tuple[bytes, bytes]]]()
 
     def read_on() -> None:
         while not done.is_set():
-            seen.append(begun(namespace, KEYS[0], b"~"))
+            seen.append(started(namespace, KEYS[0], b"~"))
 
     readers = [threading.Thread(target=read_on) for _ in range(2)]
     for reader in readers:

@@ -58,6 +58,14 @@ def rows_frame(spark: SparkSession, rows: list[Row], *, millis: bool = False) ->
     return spark.createDataFrame(table).repartition(2)
 
 
+def made(
+    spark: SparkSession, model: logs.Model, seed: int, count: int
+) -> tuple[list[Row], DataFrame]:
+    """Rows, and the DataFrame of them with times in ms."""
+    rows = make_rows(seed, count, model)
+    return rows, rows_frame(spark, rows, millis=True)
+
+
 def joined(df: DataFrame) -> dict[int, Any]:
     """By row number what was added."""
     found = {}
@@ -88,8 +96,7 @@ def test_every_row_gets_the_version_of_its_time(
     spark: SparkSession, published: logs.Published, how: Any, *, small: bool
 ) -> None:
     root, model = published
-    rows = make_rows(31, 3_000, model)
-    df = rows_frame(spark, rows, millis=True)
+    rows, df = made(spark, model, 31, 3_000)
     result = temporal_join(
         df, root, key="who", timestamp="at", how=how, broadcast_bytes=10**9 if small else 0
     )
@@ -242,8 +249,7 @@ def test_whatever_is_kept_the_result_is_the_same(
     spark: SparkSession, published: logs.Published, cache_bytes: int
 ) -> None:
     root, model = published
-    rows = make_rows(35, 500, model)
-    df = rows_frame(spark, rows, millis=True)
+    rows, df = made(spark, model, 35, 500)
     for _ in range(2):
         result = temporal_join(df, root, key="who", timestamp="at", cache_bytes=cache_bytes)
         assert joined(result) == expected(model, rows)
@@ -296,8 +302,7 @@ def test_a_stream_is_joined_too(
     spark: SparkSession, published: logs.Published, tmp_path: Path
 ) -> None:
     root, model = published
-    rows = make_rows(36, 400, model)
-    df = rows_frame(spark, rows, millis=True)
+    rows, df = made(spark, model, 36, 400)
     df.write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(df.schema).parquet(str(tmp_path / "in"))
     result = temporal_join(stream, root, key="who", timestamp="at")

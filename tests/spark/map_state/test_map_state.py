@@ -84,14 +84,12 @@ class Query:
                 (log / name).unlink(missing_ok=True)
 
 
-def test_a_stream_goes_on_and_a_batch_that_is_replayed_counts_once(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    query = Query(spark, tmp_path)
+Fed = list[tuple[str, int]]
+
+
+def go_on(query: Query, first: Fed, second: Fed, third: Fed) -> dict[str, int]:
+    """Run two batches, and the last of them again before a third; return the totals."""
     known: dict[str, int] = {}
-    first = [("a", 1), ("b", 2), ("a", 3), ("c", 4)]
-    second = [("a", 10), ("d", 5), ("d", 6)]
-    third = [("b", 7), ("a", 8)]
     query.feed(first)
     query.feed(second)
     expected = running(first, known) + running(second, known)
@@ -100,6 +98,15 @@ def test_a_stream_goes_on_and_a_batch_that_is_replayed_counts_once(
     query.feed(third)
     expected += running(third, known)
     assert query.run() == sorted(expected)
+    return known
+
+
+def test_a_stream_goes_on_and_a_batch_that_is_replayed_counts_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    query = Query(spark, tmp_path)
+    first = [("a", 1), ("b", 2), ("a", 3), ("c", 4)]
+    known = go_on(query, first, [("a", 10), ("d", 5), ("d", 6)], [("b", 7), ("a", 8)])
     kept = read_streams_dir(spark, tmp_path / "root" / "live" / "totals", TOTALS).collect()
     assert {row.key: row.value for row in kept} == known
     assert all(row.partition == partition(row.key.encode(), 2) for row in kept)
@@ -109,16 +116,7 @@ def test_a_stream_goes_on_from_an_object_store(
     spark: SparkSession, tmp_path: Path, bucket: Bucket
 ) -> None:
     query = Query(spark, tmp_path, root=bucket.address(), storage_options=bucket.options)
-    known: dict[str, int] = {}
-    first, second, third = [("a", 1), ("b", 2), ("a", 3)], [("a", 10), ("d", 5)], [("b", 7)]
-    query.feed(first)
-    query.feed(second)
-    expected = running(first, known) + running(second, known)
-    assert query.run() == sorted(expected)
-    query.forget_last_batch()
-    query.feed(third)
-    expected += running(third, known)
-    assert query.run() == sorted(expected)
+    go_on(query, [("a", 1), ("b", 2), ("a", 3)], [("a", 10), ("d", 5)], [("b", 7)])
     batch = map_state(
         rows_frame(spark, [("x", 1)]),
         running_total,

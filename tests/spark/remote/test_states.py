@@ -9,7 +9,6 @@ import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import obstore
 import pytest
 
 from kstore_core import serdes, stores
@@ -33,7 +32,7 @@ from tests.spark.map_state.task_runs import (
     running_total,
 )
 from tests.spark.remote.machines import Machine, apply, commits_of
-from tests.spark.support.object_store import Bucket
+from tests.spark.support.object_store import Bucket, ignore_conditions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -229,12 +228,7 @@ def bound(bucket: Bucket) -> Any:
 def test_a_server_that_ignores_conditions_is_refused(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put = obstore.put
-
-    def careless(*arguments: Any, mode: str | None = None, **others: Any) -> Any:
-        return put(*arguments, **others)
-
-    monkeypatch.setattr(obstore, "put", careless)
+    ignore_conditions(monkeypatch)
     with pytest.raises(UnsupportedError, match="ignores conditional requests"):
         bound(bucket)
     assert bucket.files() == []

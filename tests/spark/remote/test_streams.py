@@ -24,7 +24,7 @@ from tests.spark.stream.shard_epochs import STEPS, Streamed, in_windows, shards_
 from tests.spark.support import logs
 from tests.spark.support.faults import FaultyObjects, Killed, write
 from tests.spark.support.logs import SHARDS, SPEC, make_log
-from tests.spark.support.object_store import Bucket
+from tests.spark.support.object_store import Bucket, ignore_conditions
 from tests.spark.support.streams import (
     AVAILABLE,
     add_epochs,
@@ -310,14 +310,7 @@ def query_of(bucket: Bucket) -> str:
 def test_an_object_store_without_conditions_is_refused(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import obstore
-
-    put = obstore.put
-
-    def careless(*arguments: Any, mode: str | None = None, **others: Any) -> Any:
-        return put(*arguments, **others)
-
-    monkeypatch.setattr(obstore, "put", careless)
+    ignore_conditions(monkeypatch)
     with pytest.raises(UnsupportedError, match="ignores conditional requests"):
         Streamed(bucket.root(), LATEST).versions()
     assert bucket.files() == []

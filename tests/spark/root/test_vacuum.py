@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from kstore_core.spark.root.root import Root
 from kstore_core.spark.root.storage.base import is_scratch, scratch_name
 from tests.spark.root.manifests import SPEC
 from tests.spark.support.faults import FaultyStorage, Killed, files_below, referred
+from tests.spark.support.interpreters import run_killed
 from tests.spark.support.object_store import Bucket
 
 HOUR_S = 3600
@@ -116,9 +115,7 @@ def test_a_writer_that_is_killed_leaves_what_a_vacuum_finds(root: Path) -> None:
         "os.link = lambda *ignored: os._exit(9)\n"
         "files.put_new('_kstore/1.json', b'{')\n"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, check=False)
-    assert done.returncode == 9
+    assert run_killed(program) == 9
     (left,) = (root / "_kstore").iterdir()
     assert is_scratch(left.name)
     time.sleep(0.1)

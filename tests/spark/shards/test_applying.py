@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,13 @@ def versions_of(store: Any) -> list[Any]:
     return [list(store.history(key, store.clock.horizon)) for key in (b"a", b"b")]
 
 
+def put_by_hand(state: Any, records: list[Record], put: Callable[[Record], object]) -> None:
+    """Put each record in its own context."""
+    for record in records:
+        with state.record(timestamp=record.timestamp, headers=Headers(record.headers)):
+            put(record)
+
+
 @settings(deadline=None, max_examples=60)
 @given(ROWS, st.integers(1, 30))
 def test_versions_are_those_of_puts_by_hand_however_the_log_is_cut(
@@ -81,10 +89,12 @@ def test_versions_are_those_of_puts_by_hand_however_the_log_is_cut(
     refused = set()
     with open_state(scratch / "hand", engine="memory", partition_time=True) as state:
         store = state.open(VERSIONS)
-        for r in records:
-            with state.record(timestamp=r.timestamp, headers=Headers(r.headers)):
-                if store.put(r.key, r.value, timestamp=r.timestamp) == NOT_PUT:
-                    refused.add(r.offset)
+
+        def put(r: Record) -> None:
+            if store.put(r.key, r.value, timestamp=r.timestamp) == NOT_PUT:
+                refused.add(r.offset)
+
+        put_by_hand(state, records, put)
         by_hand = versions_of(store), store.stream_time
     assert refused == late_by_all(rows, VERSIONS.history_retention_ms or 0)
     late = 0
@@ -109,9 +119,7 @@ def test_windows_are_those_of_puts_by_hand(
     scratch = tmp_path_factory.mktemp("p")
     with open_state(scratch / "hand", engine="memory", partition_time=True) as state:
         store = state.open(WINDOWS)
-        for r in records:
-            with state.record(timestamp=r.timestamp, headers=Headers(r.headers)):
-                store.put(r.key, r.value, window_start=r.timestamp)
+        put_by_hand(state, records, lambda r: store.put(r.key, r.value, window_start=r.timestamp))
         by_hand = list(store.all()), store.stream_time
     with open_state(scratch / "log", engine="memory") as state:
         store = state.open(WINDOWS)

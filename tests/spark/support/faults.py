@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from kstore_core.spark.root.manifest import Manifest
 from kstore_core.spark.root.root import Root
@@ -115,3 +118,14 @@ def referred(root: Root) -> set[str]:
     for version in root.versions():
         found |= {f"_kstore/{version}.json", *root.load(version).places()}
     return found
+
+
+def publish_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have two writers meet before each puts its manifest in place."""
+    barrier, publish = threading.Barrier(2, timeout=120), Root.publish
+
+    def meet(home: Root, manifest: Any) -> None:
+        barrier.wait()
+        publish(home, manifest)
+
+    monkeypatch.setattr(Root, "publish", meet)

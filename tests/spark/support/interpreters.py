@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import site
+import subprocess
 import sys
 import venv
 from collections.abc import Iterator, Sequence
@@ -56,3 +58,9 @@ def workers_run(spark: SparkSession, python: Path | str) -> Iterator[None]:
 
 def this_version() -> str:
     return ".".join(map(str, sys.version_info[:3]))
+
+
+def run_killed(program: str) -> int:
+    """Run a program that may end itself, and return its exit code."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.run([sys.executable, "-c", program], env=environment, check=False).returncode

@@ -14,6 +14,7 @@ from kstore_core import Headers, serdes, stores
 from kstore_core.errors import CommitConflictError, CorruptionError
 from kstore_core.spark import read_store, write_store
 from kstore_core.spark.root.root import Root
+from tests.spark.support.faults import publish_together
 from tests.spark.support.logs import SHARDS, SPEC, Record, log_frame, make_log, nothing_written
 
 if TYPE_CHECKING:
@@ -83,13 +84,7 @@ def test_of_two_writers_at_once_one_publishes(
     """Both go on from version 1 and meet before the manifest is put in place."""
     log = make_log(18, 60, SHARDS)
     write_store(log_frame(spark, log[:20]), root, SPEC, partitions=SHARDS)
-    barrier, publish = threading.Barrier(2, timeout=120), Root.publish
-
-    def publish_together(home: Root, manifest: Any) -> None:
-        barrier.wait()
-        publish(home, manifest)
-
-    monkeypatch.setattr(Root, "publish", publish_together)
+    publish_together(monkeypatch)
     results: list[Any] = []
 
     def write(records: list[Record]) -> None:

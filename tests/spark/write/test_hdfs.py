@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import pytest
 from kstore_core.errors import CommitConflictError
 from kstore_core.spark import temporal_join, vacuum, verify_root, write_store
 from kstore_core.spark.root.root import Root
+from tests.spark.support.faults import publish_together
 from tests.spark.support.logs import SHARDS, SPEC, Record, log_frame, make_log
 from tests.spark.support.object_store import Bucket
 
@@ -51,13 +51,7 @@ def test_of_two_whole_jobs_one_publishes(
     log = make_log(18, 60, SHARDS)
     address = hdfs_bucket.address()
     write_store(log_frame(spark, log[:20]), address, SPEC, partitions=SHARDS)
-    barrier, publish = threading.Barrier(2, timeout=120), Root.publish
-
-    def publish_together(home: Root, manifest: Any) -> None:
-        barrier.wait()
-        publish(home, manifest)
-
-    monkeypatch.setattr(Root, "publish", publish_together)
+    publish_together(monkeypatch)
 
     def write(records: list[Record]) -> Any:
         return write_store(log_frame(spark, records), address, SPEC, partitions=SHARDS)

@@ -17,19 +17,11 @@ from kstore_rocksdb.files import short_ranges
 from kstore_rocksdb.files.runs import is_compacting
 from kstore_rocksdb.namespace import FamilyNamespace
 from tests.plugins.rocksdb.conftest import OpenDatabase
-from tests.plugins.rocksdb.support import Pairs, flat, numbered, put
+from tests.plugins.rocksdb.support import ENDS, KEYS, Pairs, numbered, put, started
 
 ROWS = 3000
 READS = 256
 """The number of short reads after which the table files are opened."""
-
-KEYS = [b"%08d" % number for number in range(60)]
-ENDS = st.sampled_from(KEYS)
-
-
-def read(namespace: FamilyNamespace, lo: bytes, hi: bytes) -> Pairs:
-    chunk, rest = namespace.start(lo, hi)
-    return flat([] if chunk is None else [chunk]) + flat(rest or ())
 
 
 def uses_files(namespace: FamilyNamespace) -> bool:
@@ -61,13 +53,13 @@ def test_the_files_are_opened_after_many_reads(
     for number in range(READS):
         assert not uses_files(namespace)
         lo, hi = rows[number][0], rows[number + 5][0]
-        assert read(namespace, lo, hi) == rows[number : number + 5]
+        assert started(namespace, lo, hi) == rows[number : number + 5]
     assert uses_files(namespace)
     for lo_at, hi_at in [(0, 0), (0, 1), (7, 20), (5, 133), (5, 134), (9, 1500), (2990, 2999)]:
         expected = rows[lo_at:hi_at]
-        assert read(namespace, rows[lo_at][0], rows[hi_at][0]) == expected
-    assert read(namespace, rows[5][0], rows[2][0]) == []
-    assert read(namespace, b"\xff", b"\xff\xff") == []
+        assert started(namespace, rows[lo_at][0], rows[hi_at][0]) == expected
+    assert started(namespace, rows[5][0], rows[2][0]) == []
+    assert started(namespace, b"\xff", b"\xff\xff") == []
     assert uses_files(namespace)
 
 
@@ -77,7 +69,7 @@ def test_a_write_closes_the_files(
 ) -> None:
     namespace, rows = flushed
     keys = [row[0] for row in rows]
-    read(namespace, keys[0], keys[1])
+    started(namespace, keys[0], keys[1])
     assert uses_files(namespace)
     expected = rows[9:12]
     if way == "put":
@@ -96,7 +88,7 @@ def test_a_write_closes_the_files(
         database.sync()
     assert uses_files(namespace) == (way == "sync" and database._durability != "changelog")
     for _ in range(3):
-        assert read(namespace, keys[9], keys[12]) == expected
+        assert started(namespace, keys[9], keys[12]) == expected
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -124,8 +116,8 @@ def test_they_see_every_write(
             namespace.native.flush()
         for first, last in ((lo, hi), (hi, lo), (KEYS[0], hi)):
             wanted = [(key, rows[key]) for key in sorted(rows) if first <= key < last]
-            assert read(namespace, first, last) == wanted
-            assert read(namespace, first, last) == wanted
+            assert started(namespace, first, last) == wanted
+            assert started(namespace, first, last) == wanted
 
 
 def test_rows_in_memory_keep_the_files_closed(database: RocksDBDatabase, at_once: None) -> None:
@@ -135,7 +127,7 @@ def test_rows_in_memory_keep_the_files_closed(database: RocksDBDatabase, at_once
     namespace.native.flush()
     put(database, dict(list(rows.items())[:1]))
     for _ in range(5):
-        assert read(namespace, KEYS[0], KEYS[3]) == list(rows.items())[:3]
+        assert started(namespace, KEYS[0], KEYS[3]) == list(rows.items())[:3]
     assert not uses_files(namespace)
 
 
@@ -153,7 +145,7 @@ def test_many_reads_begin_a_flush(
 
     monkeypatch.setattr(FamilyNamespace, "has_unflushed_rows", has_unflushed_rows)
     for _ in range(2 * READS):
-        read(namespace, KEYS[0], KEYS[3])
+        started(namespace, KEYS[0], KEYS[3])
     assert flushes == [3 * READS, 6 * READS]
 
 
@@ -167,14 +159,14 @@ def test_a_compaction_keeps_the_files_closed(
         family: Any = SimpleNamespace(property_int_value=lambda name, found=found: found.get(name))
         assert is_compacting(family) == bool(number)
     monkeypatch.setattr(short_ranges, "is_compacting", lambda family: True)
-    assert read(namespace, rows[0][0], rows[2][0]) == rows[:2]
+    assert started(namespace, rows[0][0], rows[2][0]) == rows[:2]
     assert not uses_files(namespace)
 
 
 def test_damage_is_an_error(flushed: tuple[FamilyNamespace, Pairs], at_once: None) -> None:
     namespace, rows = flushed
     (file,) = namespace._path.glob("*.sst")
-    read(namespace, rows[0][0], rows[1][0])
+    started(namespace, rows[0][0], rows[1][0])
     assert uses_files(namespace)
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
@@ -183,11 +175,11 @@ def test_damage_is_an_error(flushed: tuple[FamilyNamespace, Pairs], at_once: Non
     failures = 0
     for at in range(0, ROWS - 10, 10):
         try:
-            assert read(namespace, rows[at][0], rows[at + 10][0]) == rows[at : at + 10]
+            assert started(namespace, rows[at][0], rows[at + 10][0]) == rows[at : at + 10]
         except CorruptionError:
             failures += 1
             with pytest.raises(CorruptionError, match="checksum mismatch"):
-                read(namespace, rows[at][0], rows[at + 10][0])
+                started(namespace, rows[at][0], rows[at + 10][0])
     assert 0 < failures < ROWS / 20
 
 
@@ -195,7 +187,7 @@ def test_a_close_and_a_drop_end_them(open_database: OpenDatabase, at_once: None)
     database = open_database()
     kept, dropped = database.namespace("default"), database.namespace("dropped")
     for namespace in (kept, dropped):
-        read(namespace, KEYS[0], KEYS[5])
+        started(namespace, KEYS[0], KEYS[5])
         assert uses_files(namespace)
     database.drop_namespace("dropped")
     with pytest.raises(StoreClosedError):
@@ -210,7 +202,7 @@ def test_without_mapped_files_rocksdb_reads_all(open_database: OpenDatabase, at_
     put(database, numbered(60))
     namespace = database.namespace("default")
     namespace.native.flush()
-    read(namespace, KEYS[0], KEYS[5])
+    started(namespace, KEYS[0], KEYS[5])
     assert not uses_files(namespace)
 
 
@@ -227,7 +219,7 @@ def test_threads_see_one_commit_and_no_earlier_one(
         while not done.is_set():
             least = written[0]
             in_files[0] += uses_files(namespace)
-            pairs = read(namespace, keys[0], b"~")
+            pairs = started(namespace, keys[0], b"~")
             values = {int(value) for _, value in pairs}
             if len(pairs) != len(keys) or len(values) != 1 or min(values) < least:
                 failures.append(f"{sorted(values)} was read after {least} was written")

@@ -30,6 +30,7 @@ from kstore_core.spark.root.storage.hdfs import HdfsFiles
 from kstore_core.spark.root.vacuum import vacuum
 from tests.spark.root.manifests import manifest
 from tests.spark.support.hdfs.cluster import Hdfs
+from tests.spark.support.interpreters import run_killed
 from tests.spark.support.object_store import Bucket
 
 NOWHERE = "hdfs://127.0.0.1:1/x"
@@ -311,9 +312,7 @@ def test_a_writer_is_killed_in_the_middle_of_a_manifest(hdfs_bucket: Bucket) -> 
         "HdfsFiles._rename_new = lambda *ignored: os._exit(9)\n"
         "files.put_new('_kstore/1.json', b'x' * 1000)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, check=False)
-    assert done.returncode == 9
+    assert run_killed(program) == 9
     home = hdfs_bucket.root()
     (left,) = home.storage.names("_kstore")
     assert is_scratch(left)

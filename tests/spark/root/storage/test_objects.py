@@ -30,7 +30,7 @@ from kstore_core.spark.root.root import Root
 from kstore_core.spark.root.storage.objects import ObjectStore
 from kstore_core.spark.root.storage.services import client_of
 from tests.spark.root.manifests import manifest
-from tests.spark.support.object_store import Bucket
+from tests.spark.support.object_store import Bucket, ignore_conditions
 from tests.spark.support.web import answering
 
 FAST_FAILURE = {"max_retries": 0}
@@ -86,12 +86,7 @@ def test_of_many_at_once_one_publishes(bucket: Bucket) -> None:
 def test_a_server_that_ignores_the_condition_is_refused(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put = obstore.put
-
-    def careless(*arguments: Any, mode: str | None = None, **others: Any) -> Any:
-        return put(*arguments, **others)
-
-    monkeypatch.setattr(obstore, "put", careless)
+    ignore_conditions(monkeypatch)
     with pytest.raises(UnsupportedError, match="ignores conditional requests"):
         bucket.root().begin("job")
     assert bucket.files() == []

@@ -1,0 +1,142 @@
+"""The errors of kstore in Spark's Python processes, and how the driver gets them back.
+
+Spark copies the text of a failed Python process into the message of its own error. So a kstore
+error gets a note, which is the last line of its text. The note has the class and the attributes of
+the error, and the driver makes the error from it. Nothing in the text is unpickled.
+
+The traceback would stand before the error, so that its text would follow a dozen lines. PySpark
+leaves out the traceback if the process has the environment variable ``SPARK_HIDE_TRACEBACK``. A
+process of Spark ends after it has reported an error, so the variable has no effect on other errors.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from typing import Any, TypeVar
+
+from kstore_core.errors import KStoreError
+
+__all__ = ["kstore_error", "told", "typed_errors", "without_traceback"]
+
+_RUNTIME, _HIDE = "SPARK_PYTHON_RUNTIME", "SPARK_HIDE_TRACEBACK"
+"""Variables of Spark. Spark sets the first one in its Python processes; neither is an option."""
+
+_NOTE = "\n[kstore: "
+_MOST = 2000
+"""The greatest size of the attributes in a note, in characters. Longer ones are left out."""
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@contextmanager
+def without_traceback() -> Iterator[None]:
+    """Report only the type, the text and the note of a kstore error to Spark.
+
+    Other errors are unchanged. Outside of Spark's Python processes, this has no effect.
+    """
+    try:
+        yield
+    except KStoreError as error:
+        if os.environ.get(_RUNTIME) == "PYTHON_WORKER":
+            os.environ[_HIDE] = "1"
+            _add_note(error)
+        raise
+
+
+def told(function: Callable[[Iterator[Item]], Iterator[Result]]) -> Callable[..., Iterator[Result]]:
+    """Return the function of a task, whose kstore errors the driver can make again."""
+    return partial(_run, function)
+
+
+def _run(
+    function: Callable[[Iterator[Item]], Iterator[Result]], items: Iterator[Item]
+) -> Iterator[Result]:
+    with without_traceback():
+        yield from function(items)
+
+
+@contextmanager
+def typed_errors() -> Iterator[None]:
+    """Raise the kstore error of a failed Python process in place of Spark's error.
+
+    Spark's error is its cause.
+    """
+    try:
+        yield
+    except Exception as error:
+        found = kstore_error(error)
+        if found is None or found is error:
+            raise
+        raise found from error
+
+
+def kstore_error(error: BaseException) -> KStoreError | None:
+    """Return the kstore error that made a Spark job fail.
+
+    kstore raises this error itself where it runs the job. Use this function for the error of an
+    action or a query of your own, such as ``temporal_join(…).collect()``.
+
+    Parameters
+    ----------
+    error : BaseException
+        An error of PySpark, or a kstore error, which is returned as it is.
+
+    Returns
+    -------
+    KStoreError or None
+        An error of the same class, with the same text and attributes. None if the job failed for
+        another reason, or if Spark cut the text.
+    """
+    if isinstance(error, KStoreError):
+        return error
+    text = str(error)
+    before, mark, after = text.rpartition(_NOTE)
+    try:
+        names, size, attributes = json.JSONDecoder().raw_decode(after)[0]
+        message = before[len(before) - size :] if size else ""
+        if not mark or len(message) != size or (size and not before[:-size].endswith(": ")):
+            return None
+        return _made(names, message, attributes)
+    except (AttributeError, KeyError, TypeError, ValueError):  # of a text that kstore did not write
+        return None
+
+
+def _add_note(error: KStoreError) -> None:
+    names = [each.__name__ for each in type(error).__mro__ if issubclass(each, KStoreError)]
+    attributes = {
+        name: value
+        for name, value in vars(error).items()
+        if not name.startswith("_") and isinstance(value, (str, int, float, type(None)))
+    }
+    if len(json.dumps(attributes)) > _MOST:
+        attributes = {}
+    note = f"{_NOTE[1:]}{json.dumps([names, len(str(error)), attributes])}]"
+    notes = [known for known in getattr(error, "__notes__", ()) if not known.startswith(_NOTE[1:])]
+    error.__notes__ = [note, *notes]  # PySpark prints the first note after the text
+
+
+def _made(names: list[str], message: str, attributes: dict[str, Any]) -> KStoreError | None:
+    """Make the error of the first class that is known and takes only a text."""
+    import_module("kstore_core.typed.serde_failures")  # which has subclasses of SerdeError
+    known = {each.__name__: each for each in _subclasses(KStoreError)}
+    for name in names:
+        try:
+            error = known[name](message)
+        except (KeyError, TypeError):
+            continue
+        for attribute in vars(error).keys() & attributes.keys():
+            setattr(error, attribute, attributes[attribute])
+        return error
+    return None
+
+
+def _subclasses(of: type[KStoreError]) -> Iterator[type[KStoreError]]:
+    yield of
+    for each in of.__subclasses__():
+        yield from _subclasses(each)
