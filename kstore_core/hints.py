@@ -23,9 +23,11 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "prometheus": ("prometheus-client>=0.20",),
     "cli": ("click>=8.1", "rich>=13"),
     "plots": ("matplotlib>=3.8",),
+    "records": ("msgspec>=0.19",),
     "testing": ("pytest>=8.2", "hypothesis>=6.100"),
 }
 EXTRAS["kafka"] = (*EXTRAS["changelog"], "confluent-kafka>=2.13,<3")
+EXTRAS["registry"] = ("confluent-kafka[avro,json,protobuf,schemaregistry]>=2.13,<3",)
 EXTRAS["hdfs"] = (*EXTRAS["spark"], "hdfs-native>=0.13,<1")
 EXTRAS["objects"] = (*EXTRAS["spark"], "obstore>=0.10,<1")
 EXTRAS["demo"] = (

@@ -6,9 +6,19 @@ The functions need pyarrow (``pip install 'pyarrow>=18'``), and import it when t
 from kstore_core.arrow.columns import (
     HEADERS_FIELDS,
     check_json,
+    from_values,
     headers_type,
     to_binary,
     to_typed,
+    to_values,
 )
 
-__all__ = ["HEADERS_FIELDS", "check_json", "headers_type", "to_binary", "to_typed"]
+__all__ = [
+    "HEADERS_FIELDS",
+    "check_json",
+    "from_values",
+    "headers_type",
+    "to_binary",
+    "to_typed",
+    "to_values",
+]

@@ -15,7 +15,15 @@ from kstore_core.serdes.types import type_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["HEADERS_FIELDS", "check_json", "headers_type", "to_binary", "to_typed"]
+__all__ = [
+    "HEADERS_FIELDS",
+    "check_json",
+    "from_values",
+    "headers_type",
+    "to_binary",
+    "to_typed",
+    "to_values",
+]
 
 HEADERS_FIELDS = ("key", "value")
 """The names of the fields of a header in a column of headers."""
@@ -57,10 +65,29 @@ def to_typed(serde: Serde[Any], column: pa.Array) -> pa.Array:
     if isinstance(serde, TypedSerde):
         return _FORMS[serde.form].read(serde.kind, column)
     no_headers = Headers()
-    return pa.array(
+    return from_values(
+        serde,
         [None if v is None else serde.deserialize(v, no_headers) for v in column.to_pylist()],
-        serde.arrow_type,
     )
+
+
+def from_values(serde: Serde[Any], values: list[Any]) -> pa.Array:
+    """Return a column of Python values, which a serde may have to convert."""
+    import pyarrow as pa
+
+    arrow_value = getattr(serde, "arrow_value", None)
+    if arrow_value is not None:
+        values = [None if value is None else arrow_value(value) for value in values]
+    return pa.array(values, serde.arrow_type)
+
+
+def to_values(serde: Serde[Any], column: pa.Array) -> list[Any]:
+    """Return the Python values of a column, which a serde may have to convert."""
+    values: list[Any] = column.to_pylist()
+    from_arrow = getattr(serde, "from_arrow", None)
+    if from_arrow is None:
+        return values
+    return [None if value is None else from_arrow(value) for value in values]
 
 
 def to_binary(serde: Serde[Any], column: pa.Array) -> pa.Array:
@@ -101,7 +128,7 @@ def _to_binary(serde: Serde[Any], column: pa.Array) -> pa.Array:
         return _FORMS[serde.form].write(serde.kind, column)
     no_headers = Headers()
     return pa.array(
-        [None if v is None else serde.serialize(v, no_headers) for v in column.to_pylist()],
+        [None if v is None else serde.serialize(v, no_headers) for v in to_values(serde, column)],
         pa.binary(),
     )
 

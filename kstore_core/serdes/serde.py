@@ -25,6 +25,11 @@ def _named(name: str) -> object:
 class Serde(Protocol[T]):
     """A converter of values of one type to bytes and back.
 
+    A serde may also have the method ``bind(topic, is_key)``, which returns the serde for the keys
+    or the values of a topic. A store binds its serdes to the topic of its changelog. The optional
+    methods ``arrow_value(value)`` and ``from_arrow(value)`` convert a value to the form that
+    ``pyarrow.array`` takes, and back.
+
     Attributes
     ----------
     name : str

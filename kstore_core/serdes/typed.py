@@ -23,7 +23,7 @@ from kstore_core.serdes.types import INTEGERS, Type, check_decimal, leaves, type
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["TypedSerde", "arrow_row", "arrow_value", "decimal", "json_row"]
+__all__ = ["TypedSerde", "arrow_row", "arrow_value", "decimal", "from_arrow", "json_row"]
 
 
 class TypedSerde(BuiltInSerde[Any]):
@@ -295,7 +295,7 @@ def _arrow_row(kind: Type) -> TypedSerde:
         return bytes(pa.RecordBatch.from_arrays(columns, schema=schema).serialize())
 
     def decode(data: bytes) -> Any:
-        return _from_arrow(kind, row_of(kind, data))
+        return from_arrow(kind, row_of(kind, data))
 
     return TypedSerde("arrow", kind, encode, decode)
 
@@ -315,7 +315,7 @@ def arrow_value(kind: Type, value: Any) -> Any:
             return {name: arrow_value(part, value[name]) for name, part in parts}
 
 
-def _from_arrow(kind: Type, value: Any) -> Any:
+def from_arrow(kind: Type, value: Any) -> Any:
     """Return a value of pyarrow as :func:`checked` returns it."""
     if value is None:
         return None
@@ -323,12 +323,12 @@ def _from_arrow(kind: Type, value: Any) -> Any:
         case "timestamp":
             return value.astimezone(datetime.UTC)
         case "array":
-            return [_from_arrow(kind.parts[0], item) for item in value]
+            return [from_arrow(kind.parts[0], item) for item in value]
         case "map":
             keys, items = kind.parts
-            return {_from_arrow(keys, k): _from_arrow(items, v) for k, v in value}
+            return {from_arrow(keys, k): from_arrow(items, v) for k, v in value}
         case "struct":
             parts = zip(kind.names, kind.parts, strict=True)
-            return {name: _from_arrow(part, value[name]) for name, part in parts}
+            return {name: from_arrow(part, value[name]) for name, part in parts}
         case _:
             return value

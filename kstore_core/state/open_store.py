@@ -27,6 +27,7 @@ from kstore_core.offsets.entries import Partition, StoreRecord
 from kstore_core.offsets.position import copy_position, merge_positions
 from kstore_core.restore.replay import RestoreListener, restore_log
 from kstore_core.restore.rows import Restored
+from kstore_core.serdes import bound_spec
 from kstore_core.spec import StoreSpec
 from kstore_core.state.commits import StoreCommits
 from kstore_core.state.store_layers import StoreLayers
@@ -103,8 +104,13 @@ class OpenStore:
             self._clock = self._make_clock(record)
             self.commits = StoreCommits(spec, self._storage, self.context, self._clock)
             stored = self._storage.open()
+            topic = f"{spec.name}-changelog" if log is None else log.topic
             layers = StoreLayers(
-                spec, self.context, stored, self._clock, repair_index=options.migrate_on_read
+                bound_spec(spec, topic),
+                self.context,
+                stored,
+                self._clock,
+                repair_index=options.migrate_on_read,
             )
             self._table = layers.table
             begun = time.perf_counter_ns()

@@ -271,7 +271,8 @@ cdef class Values:
         """
         if not (self._ignores_headers and _is_arrow(keys) and _is_arrow(column)):
             return self._rows_one_by_one(
-                _listed(keys), _listed(column), _listed(timestamps), _listed(headers)
+                _values(self.key, keys), _values(self.value, column),
+                _listed(timestamps), _listed(headers),
             )
         if keys.null_count:
             raise TypeError("key cannot be None")
@@ -280,7 +281,8 @@ cdef class Values:
         )
         if raws is None:
             return self._rows_one_by_one(
-                _listed(keys), _listed(column), _listed(timestamps), _listed(headers)
+                _values(self.key, keys), _values(self.value, column),
+                _listed(timestamps), _listed(headers),
             )
         return bytes_list(self._serialized_column(self.key, keys)), bytes_list(raws)
 
@@ -314,7 +316,7 @@ cdef class Values:
 
     def _key_and_value(self, keys, rows, column):
         """Return the deserialised keys and values of rows as two columns."""
-        import pyarrow as pa
+        from kstore_core import arrow
 
         if self._ignores_headers:
             return {
@@ -323,9 +325,9 @@ cdef class Values:
             }
         items = [self.item(key, row) for key, row in zip(keys, rows)]
         return {
-            "key": pa.array([key for key, _ in items], self.key.serde.arrow_type),
-            "value": pa.array(
-                [self.bare(record) for _, record in items], self.value.serde.arrow_type
+            "key": arrow.from_values(self.key.serde, [key for key, _ in items]),
+            "value": arrow.from_values(
+                self.value.serde, [self.bare(record) for _, record in items]
             ),
         }
 
@@ -574,6 +576,13 @@ cdef bint _is_arrow(object column):
 cdef object _listed(object column):
     """Return a column as a sequence of Python values, or None if the column is None."""
     return column.to_pylist() if _is_arrow(column) else column
+
+
+cdef object _values(SerdeAdapter side, object column):
+    """Return a column as a sequence of the values of a serde."""
+    from kstore_core import arrow
+
+    return arrow.to_values(side.serde, column) if _is_arrow(column) else column
 
 
 cdef object _pairs(object headers):

@@ -1,0 +1,39 @@
+"""Serdes that know the topic of their records, as the serdes of Kafka do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kstore_core.errors import SpecError
+from kstore_core.serdes.serde import Serde
+
+__all__ = ["bound", "bound_spec"]
+
+
+def bound(serde: Serde[Any], topic: str, *, is_key: bool) -> Serde[Any]:
+    """Return the serde for the keys or the values of a topic.
+
+    This is the result of ``serde.bind(topic, is_key)`` if the serde has this method, and otherwise
+    the serde itself.
+    """
+    bind = getattr(serde, "bind", None)
+    return serde if bind is None else bind(topic, is_key)
+
+
+def bound_spec(spec: Any, topic: str) -> Any:
+    """Return the spec of a store with both serdes bound to the topic of its changelog.
+
+    Raises
+    ------
+    SpecError
+        A serde keeps something in headers, but the store has none.
+    """
+    for part in ("key", "value"):
+        if getattr(getattr(spec, part), "needs_headers", False) and not spec.format.headers:
+            raise SpecError(
+                f"the {part} serde of the store {spec.name!r} keeps its schema's ID in a header, "
+                "but the store has no headers; use ids='prefix', or a store with headers"
+            )
+    key, value = bound(spec.key, topic, is_key=True), bound(spec.value, topic, is_key=False)
+    return spec if key is spec.key and value is spec.value else replace(spec, key=key, value=value)
