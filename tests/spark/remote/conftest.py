@@ -9,7 +9,9 @@ import pytest
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.root.storage.local import LocalFiles
 from tests.spark.remote.machines import Machine
+from tests.spark.remote.requests import STORES
 from tests.spark.support.faults import FaultyObjects
+from tests.spark.support.object_store import Bucket
 
 
 @pytest.fixture
@@ -33,3 +35,10 @@ def objects(tmp_path: Path, machine: Machine) -> Root:
 def storage(tmp_path: Path, machine: Machine) -> LocalFiles:
     """Files that are taken for an object store, because they are used as one."""
     return LocalFiles(tmp_path / "objects")
+
+
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest) -> Bucket:
+    """A bucket of each service, and a directory of HDFS."""
+    made: Bucket = request.getfixturevalue(request.param)
+    return made

@@ -32,7 +32,7 @@ from tests.spark.map_state.task_runs import (
     make_task,
     running_total,
 )
-from tests.spark.remote.machines import Machine, apply, commits_of
+from tests.spark.remote.machines import Machine, apply, commits_of, moved
 from tests.spark.support.object_store import Bucket
 
 if TYPE_CHECKING:
@@ -258,10 +258,8 @@ def test_a_service_that_is_gone_is_told(bucket: Bucket) -> None:
     apply(task, 0, ROWS)
     gone = {**bucket.options, "endpoint": "http://127.0.0.1:9", "max_retries": 0}
     storage = dataclasses.replace(bucket, options=gone).root().storage
-    layout = dataclasses.replace(task.state.layout, storage=storage)
-    broken = dataclasses.replace(task, state=dataclasses.replace(task.state, layout=layout))
     with pytest.raises(StorageUnavailableError):
-        apply(broken, 1, ROWS)
+        apply(moved(task, storage), 1, ROWS)
     assert apply(task, 1, [("a", 0)]) == [("a", 4)]
 
 
