@@ -12,6 +12,7 @@ from kstore_core.spark.root.storage.base import Storage
 from tests.spark.map_state.task_runs import amounts, epoch, given_by
 
 Machine = Callable[[str], None]
+Places = Callable[[str], Storage]
 
 
 def apply(task: ShardTask, number: int, rows: Sequence[tuple[str, int]]) -> list[tuple[Any, ...]]:

@@ -30,15 +30,19 @@ STORES = [
 ]
 """The fixtures of all storages that are no disks."""
 
+HOWS = ("fails", "loses", "dies", "dies after")
+"""What may go wrong with a request, as `FaultyStorage` names it."""
+
 _PLACE = re.compile("commits|changes|checkpoints|attempts|inbox|_kstore")
 
 
-def drawn(requests: Iterable[Request]) -> list[int]:
-    """The numbers of some requests, one of each kind, and always the same of the same requests."""
-    kinds: dict[tuple[str, str, bool], list[int]] = defaultdict(list)
+def chosen(requests: Iterable[Request], *, every: bool) -> list[int]:
+    """The numbers of all requests, or of one of each kind, always the same of the same requests."""
+    kinds: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for number, (name, place) in enumerate(requests):
         found = _PLACE.search(place)
-        kinds[name, found[0] if found else "", "list" in place].append(number)
+        kind = (number,) if every else (name, found and found[0], "list" in place)
+        kinds[kind].append(number)
     draw = random.Random(17)
     return sorted(draw.choice(numbers) for numbers in kinds.values())
 

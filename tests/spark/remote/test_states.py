@@ -23,6 +23,7 @@ from kstore_core.spark import rescale, vacuum
 from kstore_core.spark.live.epochs import BATCH, Epoch
 from kstore_core.spark.map_state.plan import _bound
 from kstore_core.spark.map_state.sharding import Sharding
+from kstore_core.spark.root.root import Root
 from kstore_core.spark.root.storage.local import LocalFiles
 from tests.spark.map_state.task_runs import (
     ROWS,
@@ -59,9 +60,9 @@ def test_every_machine_goes_on_where_another_ended(
 
 
 def test_of_two_attempts_one_counts_and_the_other_returns_its_output(
-    storage: LocalFiles, machine: Machine
+    objects: Root, machine: Machine
 ) -> None:
-    task = make_task(storage)
+    task = make_task(objects.storage)
     apply(task, 0, ROWS)
     attempts = itertools.count(1)
 
@@ -74,7 +75,7 @@ def test_of_two_attempts_one_counts_and_the_other_returns_its_output(
         store.put(key, attempt * 1000)
         yield key, attempt * 1000
 
-    racing = make_task(storage, total)
+    racing = make_task(objects.storage, total)
     assert apply(racing, 1, [("a", 0)]) == [("a", 2000)]
     assert next(attempts) == 3
     for where in ("first", "other"):
@@ -82,27 +83,25 @@ def test_of_two_attempts_one_counts_and_the_other_returns_its_output(
         assert apply(task, 2 + (where == "other"), [("a", 1)])[0][1] in (2001, 2002)
 
 
-def test_an_attempt_of_an_earlier_epoch_cannot_commit(
-    storage: LocalFiles, machine: Machine
-) -> None:
-    task = make_task(storage)
+def test_an_attempt_of_an_earlier_epoch_cannot_commit(objects: Root, machine: Machine) -> None:
+    task = make_task(objects.storage)
     apply(task, 0, ROWS)
 
     def late(key: str, rows: Any, store: Any) -> Any:
         machine("other")
-        task_of_others = make_task(storage)
+        task_of_others = make_task(objects.storage)
         for number in (1, 2):
             apply(task_of_others, number, [("a", 1)])
         machine("first")
         return running_total(key, rows, store)
 
     with pytest.raises(StateError, match=r"contains epoch 2 .* but Spark runs epoch 1"):
-        apply(make_task(storage, late), 1, [("a", 1)])
+        apply(make_task(objects.storage, late), 1, [("a", 1)])
     assert apply(task, 3, [("a", 0)]) == [("a", 6)]
 
 
-def test_another_epoch_at_the_same_time_is_refused(storage: LocalFiles, machine: Machine) -> None:
-    task = make_task(storage)
+def test_another_epoch_at_the_same_time_is_refused(objects: Root, machine: Machine) -> None:
+    task = make_task(objects.storage)
 
     def beside(key: str, rows: Any, store: Any) -> Any:
         machine("other")
@@ -112,7 +111,7 @@ def test_another_epoch_at_the_same_time_is_refused(storage: LocalFiles, machine:
 
     match = "was changed by batch run 1 while this task applied epoch 0 .* Run only one query"
     with pytest.raises(StateError, match=match):
-        apply(make_task(storage, beside), 0, [("a", 5)])
+        apply(make_task(objects.storage, beside), 0, [("a", 5)])
     assert apply(task, 0, [("a", 5)]) == [("a", 6)]
 
 
