@@ -19,9 +19,16 @@ from tests.spark.support.object_store import Bucket
 
 
 def killed_apply(
-    servant: Servant, task: ShardTask, bucket: Bucket, step: int, scratch: Path, *, reaches: bool
+    servant: Servant,
+    task: ShardTask,
+    number: int,
+    bucket: Bucket,
+    step: int,
+    scratch: Path,
+    *,
+    reaches: bool,
 ) -> None:
-    """Apply epoch 1 in a process that is killed at a request.
+    """Apply an epoch in a process that is killed at a request.
 
     If ``reaches`` is true, the request still reaches the server. Each call of HDFS is the last one
     before the next, so there it never does.
@@ -37,11 +44,12 @@ def killed_apply(
     with watched(bucket, fate, delay_s=0.02) as slow:
         last = step if bucket.scheme == "hdfs" else None
         there = dataclasses.replace(task.state.layout.storage, options=slow.options)
-        assert servant(apply_one, moved(task, there), cache, pid, last) == -signal.SIGKILL
+        ended = servant(apply_one, moved(task, there), number, cache, pid, last)
+    assert ended == -signal.SIGKILL
 
 
-def apply_one(task: ShardTask, cache: str, pid: Path, last: int | None) -> None:
-    """Apply epoch 1 in this process, which ends itself before a call of HDFS."""
+def apply_one(task: ShardTask, number: int, cache: str, pid: Path, last: int | None) -> None:
+    """Apply an epoch in this process, which ends itself before a call of HDFS."""
     os.environ["KSTORE_SHARD_CACHE"] = cache
     pid.write_text(str(os.getpid()))
     numbers = itertools.count()
@@ -51,7 +59,7 @@ def apply_one(task: ShardTask, cache: str, pid: Path, last: int | None) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     with calls_of_hdfs(fate):
-        task.apply(0, epoch(1), amounts(ROWS))
+        task.apply(0, epoch(number), amounts(ROWS))
 
 
 def kill(process: int) -> None:

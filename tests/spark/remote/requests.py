@@ -36,13 +36,12 @@ HOWS = ("fails", "loses", "dies", "dies after")
 _PLACE = re.compile("commits|changes|checkpoints|attempts|inbox|_kstore")
 
 
-def chosen(requests: Iterable[Request], *, every: bool) -> list[int]:
-    """The numbers of all requests, or of one of each kind, always the same of the same requests."""
+def drawn(requests: Iterable[Request]) -> list[int]:
+    """The numbers of some requests, one of each kind, always the same of the same requests."""
     kinds: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for number, (name, place) in enumerate(requests):
         found = _PLACE.search(place)
-        kind = (number,) if every else (name, found and found[0], "list" in place)
-        kinds[kind].append(number)
+        kinds[name, found and found[0], "list" in place].append(number)
     draw = random.Random(17)
     return sorted(draw.choice(numbers) for numbers in kinds.values())
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from kstore_core.errors import StateError, StorageUnavailableError
 from kstore_core.spark.map_state.tasks import ShardTask
+from kstore_core.spark.root.storage.base import Storage
 from kstore_core.spark.root.storage.local import LocalFiles
 from tests.spark.map_state.task_runs import ROWS, Model, make_task
 from tests.spark.remote.lethal import killed_apply
 from tests.spark.remote.machines import Machine, apply, commits_of, moved
-from tests.spark.remote.requests import HOWS, Request, chosen, watched
+from tests.spark.remote.requests import HOWS, Request, drawn, watched
 from tests.spark.stream.shard_epochs import Servant
 from tests.spark.support.faults import FaultyStorage, Killed
 from tests.spark.support.object_store import Bucket
@@ -57,7 +59,20 @@ def test_whatever_goes_wrong_an_epoch_counts_once(
             return
 
 
-EVERY = pytest.mark.parametrize("every", [100, 1], ids=["changes", "checkpoints"])
+class Case(NamedTuple):
+    """A state before an epoch: its ``compact_every``, its epochs, and the machine of the epoch."""
+
+    every: int
+    epochs: int
+    where: str
+
+
+CASES = {
+    "changes": Case(100, 1, "first"),
+    "upload": Case(1, 1, "first"),  # of a checkpoint
+    "download": Case(1, 2, "new"),  # of this checkpoint
+}
+EACH_CASE = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
 @pytest.fixture(scope="module")
@@ -68,44 +83,59 @@ def servant() -> Iterator[Servant]:
     servant.end()
 
 
-def steps_of(bucket: Bucket, every: int) -> list[int]:
-    """The numbers of all requests of an epoch to S3, or of some requests to another storage."""
+def started(storage: Storage, machine: Machine, case: Case) -> tuple[ShardTask, Model]:
+    """A state before its next epoch."""
+    machine("first")
+    model, task = Model(), make_task(storage, compact_every=case.every)
+    for number in range(case.epochs):
+        assert apply(task, number, ROWS) == model.put(ROWS)
+    machine(case.where)
+    return task, model
+
+
+def steps_of(bucket: Bucket, machine: Machine, case: Case) -> dict[int, str]:
+    """All requests of an epoch to S3, or some requests to another storage: number and method.
+
+    Of an epoch with a checkpoint, only the requests that make or read it differ from the others.
+    """
     seen: list[Request] = []
-    task = make_task(bucket.root("watched").storage, compact_every=every)
-    apply(task, 0, ROWS)
+    task, _ = started(bucket.root("watched").storage, machine, case)
     with watched(bucket, lambda *request: seen.append(request)) as same:
-        apply(moved(task, same.root("watched").storage), 1, ROWS)
+        apply(moved(task, same.root("watched").storage), case.epochs, ROWS)
     assert len(seen) >= 6
-    return chosen(seen, every=bucket.scheme == "s3")
+    some = [*range(len(seen))] if bucket.scheme == "s3" else drawn(seen)
+    if case.where == "new" or (case.every == 1 and bucket.scheme != "s3"):
+        some = [step for step in some if "checkpoints" in seen[step][1]]
+    assert some
+    return {step: seen[step][0] for step in some}
 
 
-@EVERY
+@EACH_CASE
 def test_a_task_that_is_killed_at_a_request_counts_once(
-    store: Bucket, machine: Machine, servant: Servant, tmp_path: Path, every: int
+    store: Bucket, machine: Machine, servant: Servant, tmp_path: Path, case: Case
 ) -> None:
     """The server is slow, and may have done what the dead task asked for."""
-    fates = (False,) if store.scheme == "hdfs" else (False, True)
-    for number, step in enumerate(steps_of(store, every)):
-        for reaches in fates:
-            machine("first")
-            model, prefix = Model(), f"{step}/{reaches}"
-            storage = store.root(prefix).storage
-            task = make_task(storage, compact_every=every)
-            assert apply(task, 0, ROWS) == model.put(ROWS)
+    epoch = case.epochs
+    for number, (step, method) in enumerate(steps_of(store, machine, case).items()):
+        for reaches in (False, True) if store.scheme == "s3" or method == "PUT" else (False,):
+            storage = store.root(f"{step}/{reaches}").storage
+            task, model = started(storage, machine, case)
             expected = model.put(ROWS)
-            killed_apply(servant, task, store, step, tmp_path, reaches=reaches)
-            machine(["other", "first"][number % 2])
-            assert apply(task, 1, ROWS) == expected
-            assert apply(task, 2, [("c", 2)]) == model.put([("c", 2)])
-            assert commits_of(storage).numbers() == [1, 2, 3]
+            killed_apply(servant, task, epoch, store, step, tmp_path, reaches=reaches)
+            if number % 2:
+                machine("other")
+            assert apply(task, epoch, ROWS) == expected
+            assert apply(task, epoch + 1, [("c", 2)]) == model.put([("c", 2)])
+            assert commits_of(storage).numbers() == [*range(1, epoch + 3)]
 
 
 @dataclass
 class Rival:
-    """Another attempt on another machine, which does epochs from 1 on before a request.
+    """Another attempt on another machine, which does epochs before a request.
 
     Attributes
     ----------
+    epochs : range
     before : list of int
         The commits before these epochs.
     outputs : list
@@ -114,7 +144,7 @@ class Rival:
 
     machine: Machine
     task: ShardTask
-    epochs: int
+    epochs: range
     step: int
     numbers: Iterator[int] = field(default_factory=itertools.count)
     before: list[int] = field(default_factory=list)
@@ -123,41 +153,42 @@ class Rival:
     def __call__(self, method: str, path: str) -> None:
         if next(self.numbers) == self.step:
             self.before = commits_of(self.task.state.layout.storage).numbers()
+            here = os.environ["KSTORE_SHARD_CACHE"]
             self.machine("other")
-            self.outputs = [apply(self.task, 1 + more, ROWS) for more in range(self.epochs)]
-            self.machine("first")
+            self.outputs = [apply(self.task, epoch, ROWS) for epoch in self.epochs]
+            os.environ["KSTORE_SHARD_CACHE"] = here
 
 
-@EVERY
+@EACH_CASE
 @pytest.mark.parametrize("epochs", [1, 2])
 def test_before_a_late_request_another_attempt_counts(
-    store: Bucket, machine: Machine, every: int, epochs: int
+    store: Bucket, machine: Machine, case: Case, epochs: int
 ) -> None:
     """Before a request of a task, another attempt does the epoch, and maybe the next one.
 
     On HDFS, the file that the task writes may be open then.
     """
-    for number, step in enumerate(steps_of(store, every)):
-        machine("first")
-        model, storage = Model(), store.root(str(step)).storage
-        task = make_task(storage, compact_every=every)
-        assert apply(task, 0, ROWS) == model.put(ROWS)
+    first = case.epochs
+    for number, step in enumerate(steps_of(store, machine, case)):
+        storage = store.root(str(step)).storage
+        task, model = started(storage, machine, case)
         expected = [model.put(ROWS) for _ in range(epochs)]
-        rival = Rival(machine, task, epochs, step)
+        rival = Rival(machine, task, range(first, first + epochs), step)
         with watched(store, rival) as same:
             outcome: Any
             try:
-                outcome = apply(moved(task, same.root(str(step)).storage), 1, ROWS)
+                outcome = apply(moved(task, same.root(str(step)).storage), first, ROWS)
             except StateError as error:
                 outcome = str(error)
-        if epochs == 1 or rival.before == [1, 2]:  # the task had committed before the request
+        if epochs == 1 or len(rival.before) > first:  # the task committed before the request
             assert outcome == expected[0]
         else:
-            assert "contains epoch 2 of the query" in outcome
+            assert f"contains epoch {first + 1} of the query" in outcome
         assert rival.outputs == expected
-        machine(["first", "other"][number % 2])
-        assert apply(task, 3, ROWS) == model.put(ROWS)
-        assert commits_of(storage).numbers() == [*range(1, epochs + 3)]
+        if number % 2:
+            machine("other")
+        assert apply(task, first + 2, ROWS) == model.put(ROWS)
+        assert commits_of(storage).numbers() == [*range(1, first + epochs + 2)]
 
 
 def test_a_server_that_loses_every_first_answer_is_no_harm(store: Bucket, machine: Machine) -> None:

@@ -20,7 +20,7 @@ from kstore_core.spark.root.storage.volumes import VolumeFiles
 from kstore_core.spark.stream.sink import StreamSink
 from kstore_core.spark.verify.files import check_files
 from tests.spark.remote.machines import Machine, Places
-from tests.spark.remote.requests import HOWS, chosen
+from tests.spark.remote.requests import HOWS, drawn
 from tests.spark.stream.shard_epochs import Streamed, shards_are
 from tests.spark.stream.sink_work import received, sink
 from tests.spark.support.faults import FaultyObjects, Killed
@@ -95,10 +95,9 @@ def test_whatever_request_goes_wrong_the_epoch_is_there_once(
     sound = FaultyObjects(files)
     epoch_of(Root(sound), 1, slices[1], **options)
     assert len(sound.calls) > 15
-    every = isinstance(files, LocalFiles)
-    steps = chosen(sound.requests, every=every)
-    if not every:  # half of them with checkpoints, and the others with changes
-        steps = steps[compact_every == "1" :: 2]
+    steps = [*range(len(sound.requests))]
+    if not isinstance(files, LocalFiles):  # half with checkpoints, half with changes
+        steps = drawn(sound.requests)[compact_every == "1" :: 2]
     for number, step in enumerate(steps):
         there = places(str(step))
         root = after_first_epoch(there)
