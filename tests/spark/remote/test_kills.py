@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
-import json
-import signal
-import subprocess
-import sys
+import os
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
-from kstore_core.errors import StateError
+from kstore_core.errors import StateError, StorageUnavailableError
+from kstore_core.spark.map_state.tasks import ShardTask
+from kstore_core.spark.root.storage.base import Storage
 from kstore_core.spark.root.storage.local import LocalFiles
 from tests.spark.map_state.task_runs import ROWS, Model, make_task
-from tests.spark.remote.machines import Machine, apply, commits_of
+from tests.spark.remote.lethal import killed_apply
+from tests.spark.remote.machines import Machine, apply, commits_of, moved
+from tests.spark.remote.requests import HOWS, Request, drawn, watched
+from tests.spark.stream.shard_epochs import Servant
 from tests.spark.support.faults import FaultyStorage, Killed
 from tests.spark.support.object_store import Bucket
-from tests.spark.support.web import Proxy
-from tests.support.places import ROOT
-
-HOWS = ("fails", "loses", "dies", "dies after")
 
 
 @pytest.mark.parametrize("compact_every", [1, 100], ids=["checkpoints", "changes"])
@@ -45,11 +45,9 @@ def test_whatever_goes_wrong_an_epoch_counts_once(
             task = make_task(files, engine=engine, compact_every=compact_every)
             assert apply(task, 0, ROWS) == model.put(ROWS)
             faulty = FaultyStorage(files, step, how)
-            layout = dataclasses.replace(task.state.layout, storage=faulty)
-            broken = dataclasses.replace(task, state=dataclasses.replace(task.state, layout=layout))
             expected = model.put([("b", 5), ("c", 1)])
             with contextlib.suppress(OSError, StateError, Killed):
-                assert apply(broken, 1, [("b", 5), ("c", 1)]) == expected
+                assert apply(moved(task, faulty), 1, [("b", 5), ("c", 1)]) == expected
             done += len(faulty.calls) <= step
             machine(second)
             assert apply(task, 1, [("b", 5), ("c", 1)]) == expected
@@ -61,99 +59,161 @@ def test_whatever_goes_wrong_an_epoch_counts_once(
             return
 
 
-CHILD = """
-import json, sys
-from tests.spark.map_state.task_runs import ROWS, amounts, epoch, make_task
-from tests.spark.support.object_store import Bucket
+class Case(NamedTuple):
+    """A state before an epoch: its ``compact_every``, its epochs, and the machine of the epoch."""
 
-bucket, prefix, every = Bucket(*json.loads(sys.argv[1])), *sys.argv[2:]
-task = make_task(bucket.root(prefix).storage, compact_every=int(every))
-print("ready", flush=True)
-input()
-task.apply(0, epoch(1), amounts(ROWS))
-print("done", flush=True)
-"""
+    every: int
+    epochs: int
+    where: str
 
 
-@contextlib.contextmanager
-def proxied(bucket: Bucket, proxy: Proxy) -> Iterator[Bucket]:
-    """The bucket as it is reached through a proxy."""
-    with proxy.before(bucket.options["endpoint"]) as address:
-        yield dataclasses.replace(bucket, options={**bucket.options, "endpoint": address})
+CASES = {
+    "changes": Case(100, 1, "first"),
+    "upload": Case(1, 1, "first"),  # of a checkpoint
+    "download": Case(1, 2, "new"),  # of this checkpoint
+}
+EACH_CASE = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
-def killed(bucket: Bucket, arguments: list[str], step: int, *, reaches: bool) -> bool:
-    """Run epoch 1 in a process that is killed at a request; return False if there are fewer.
+@pytest.fixture(scope="module")
+def servant() -> Iterator[Servant]:
+    """A process whose forks are killed."""
+    servant = Servant()
+    yield servant
+    servant.end()
 
-    If ``reaches`` is true, the request still reaches the server.
+
+def started(storage: Storage, machine: Machine, case: Case) -> tuple[ShardTask, Model]:
+    """A state before its next epoch."""
+    machine("first")
+    model, task = Model(), make_task(storage, compact_every=case.every)
+    for number in range(case.epochs):
+        assert apply(task, number, ROWS) == model.put(ROWS)
+    machine(case.where)
+    return task, model
+
+
+def steps_of(bucket: Bucket, machine: Machine, case: Case) -> dict[int, str]:
+    """All requests of an epoch to S3, or some requests to another storage: number and method.
+
+    Of an epoch with a checkpoint, only the requests that make or read it differ from the others.
     """
-    steps, proxy = itertools.count(), Proxy(delay_s=0.02)
-    with proxied(bucket, proxy) as slow:
-        child = subprocess.Popen(
-            [sys.executable, "-c", CHILD, json.dumps(dataclasses.astuple(slow)), *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
-
-        def fate(method: str, path: str) -> int | None:
-            if next(steps) != step:
-                return None
-            child.kill()
-            child.wait()
-            return None if reaches else 503
-
-        with child:
-            assert child.stdout is not None
-            assert child.stdout.readline() == "ready\n"
-            proxy.fate = fate
-            out, _ = child.communicate("go\n", timeout=300)
-    assert child.returncode in (0, -signal.SIGKILL)
-    assert ("done" in out) == (child.returncode == 0)
-    return child.returncode != 0
+    seen: list[Request] = []
+    task, _ = started(bucket.root("watched").storage, machine, case)
+    with watched(bucket, lambda *request: seen.append(request)) as same:
+        apply(moved(task, same.root("watched").storage), case.epochs, ROWS)
+    assert len(seen) >= 6
+    some = [*range(len(seen))] if bucket.scheme == "s3" else drawn(seen)
+    if case.where == "new" or (case.every == 1 and bucket.scheme != "s3"):
+        some = [step for step in some if "checkpoints" in seen[step][1]]
+    assert some
+    return {step: seen[step][0] for step in some}
 
 
-@pytest.mark.parametrize("every", [100, 1], ids=["changes", "checkpoints"])
+@EACH_CASE
 def test_a_task_that_is_killed_at_a_request_counts_once(
-    bucket: Bucket, machine: Machine, every: int
+    store: Bucket, machine: Machine, servant: Servant, tmp_path: Path, case: Case
 ) -> None:
     """The server is slow, and may have done what the dead task asked for."""
-    done = 0
-    for step in itertools.count():
-        for reaches in (False, True):
-            machine("first")
-            model, prefix = Model(), f"{step}/{reaches}"
-            storage = bucket.root(prefix).storage
-            task = make_task(storage, compact_every=every)
-            assert apply(task, 0, ROWS) == model.put(ROWS)
+    epoch = case.epochs
+    for number, (step, method) in enumerate(steps_of(store, machine, case).items()):
+        for reaches in (False, True) if store.scheme == "s3" or method == "PUT" else (False,):
+            storage = store.root(f"{step}/{reaches}").storage
+            task, model = started(storage, machine, case)
             expected = model.put(ROWS)
-            done += not killed(bucket, [prefix, str(every)], step, reaches=reaches)
-            machine(["other", "first"][step % 2])
-            assert apply(task, 1, ROWS) == expected
-            assert apply(task, 2, [("c", 2)]) == model.put([("c", 2)])
-            assert commits_of(storage).numbers() == [1, 2, 3]
-        if done:
-            assert done == 2
-            assert step >= 6
-            return
+            killed_apply(servant, task, epoch, store, step, tmp_path, reaches=reaches)
+            if number % 2:
+                machine("other")
+            assert apply(task, epoch, ROWS) == expected
+            assert apply(task, epoch + 1, [("c", 2)]) == model.put([("c", 2)])
+            assert commits_of(storage).numbers() == [*range(1, epoch + 3)]
 
 
-def test_a_server_that_loses_every_first_answer_is_no_harm(
-    bucket: Bucket, machine: Machine
+@dataclass
+class Rival:
+    """Another attempt on another machine, which does epochs before a request.
+
+    Attributes
+    ----------
+    epochs : range
+    before : list of int
+        The commits before these epochs.
+    outputs : list
+        The output of each of these epochs.
+    """
+
+    machine: Machine
+    task: ShardTask
+    epochs: range
+    step: int
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+    before: list[int] = field(default_factory=list)
+    outputs: list[Any] = field(default_factory=list)
+
+    def __call__(self, method: str, path: str) -> None:
+        if next(self.numbers) == self.step:
+            self.before = commits_of(self.task.state.layout.storage).numbers()
+            here = os.environ["KSTORE_SHARD_CACHE"]
+            self.machine("other")
+            self.outputs = [apply(self.task, epoch, ROWS) for epoch in self.epochs]
+            os.environ["KSTORE_SHARD_CACHE"] = here
+
+
+@EACH_CASE
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_before_a_late_request_another_attempt_counts(
+    store: Bucket, machine: Machine, case: Case, epochs: int
 ) -> None:
-    seen: set[tuple[str, str]] = set()
+    """Before a request of a task, another attempt does the epoch, and maybe the next one.
+
+    On HDFS, the file that the task writes may be open then.
+    """
+    first = case.epochs
+    for number, step in enumerate(steps_of(store, machine, case)):
+        storage = store.root(str(step)).storage
+        task, model = started(storage, machine, case)
+        expected = [model.put(ROWS) for _ in range(epochs)]
+        rival = Rival(machine, task, range(first, first + epochs), step)
+        with watched(store, rival) as same:
+            outcome: Any
+            try:
+                outcome = apply(moved(task, same.root(str(step)).storage), first, ROWS)
+            except StateError as error:
+                outcome = str(error)
+        if epochs == 1 or len(rival.before) > first:  # the task committed before the request
+            assert outcome == expected[0]
+        else:
+            assert f"contains epoch {first + 1} of the query" in outcome
+        assert rival.outputs == expected
+        if number % 2:
+            machine("other")
+        assert apply(task, first + 2, ROWS) == model.put(ROWS)
+        assert commits_of(storage).numbers() == [*range(1, first + epochs + 2)]
+
+
+def test_a_server_that_loses_every_first_answer_is_no_harm(store: Bucket, machine: Machine) -> None:
+    """A client repeats its request, or else Spark repeats the epoch."""
+    seen: set[Request] = set()
 
     def fate(method: str, path: str) -> str | None:
-        if method != "PUT" or (method, path) in seen:
+        request = method, re.sub("-[0-9a-f]{12,}", "", path)  # another attempt has another name
+        if method not in ("PUT", "create", "close", "rename") or request in seen:
             return None
-        seen.add((method, path))
+        seen.add(request)
         return "lost"
 
-    with proxied(bucket, Proxy(fate=fate)) as losing:
-        model, task = Model(), make_task(losing.root().storage, compact_every=2)
+    model, task = Model(), make_task(store.root().storage, compact_every=2)
+    with watched(store, fate) as losing:
+        task = moved(task, losing.root().storage)
         for number in range(5):
             machine("ab"[number // 2 % 2])
-            assert apply(task, number, ROWS) == model.put(ROWS)
+            expected = model.put(ROWS)
+            for tries in itertools.count(1):
+                try:
+                    assert apply(task, number, ROWS) == expected
+                    break
+                except StorageUnavailableError:
+                    assert store.scheme == "hdfs"
+                    assert tries < 20
     assert seen
-    assert commits_of(bucket.root().storage).numbers() == [1, 2, 3, 4, 5]
+    assert commits_of(store.root().storage).numbers() == [1, 2, 3, 4, 5]

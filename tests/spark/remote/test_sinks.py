@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -11,13 +11,16 @@ from unittest import mock
 import pytest
 
 from kstore_core.errors import CommitConflictError, StateError, UnsupportedError
-from kstore_core.spark import vacuum, verify_root
+from kstore_core.spark import vacuum
 from kstore_core.spark.root.inbox import INBOX
 from kstore_core.spark.root.root import Root
+from kstore_core.spark.root.storage.base import Storage
 from kstore_core.spark.root.storage.local import LocalFiles
 from kstore_core.spark.root.storage.volumes import VolumeFiles
 from kstore_core.spark.stream.sink import StreamSink
-from tests.spark.remote.machines import Machine
+from kstore_core.spark.verify.files import check_files
+from tests.spark.remote.machines import Machine, Places
+from tests.spark.remote.requests import HOWS, drawn
 from tests.spark.stream.shard_epochs import Streamed, shards_are
 from tests.spark.stream.sink_work import received, sink
 from tests.spark.support.faults import FaultyObjects, Killed
@@ -73,36 +76,42 @@ def test_every_machine_goes_on_where_another_ended(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_by_one")
+@pytest.mark.parametrize("compact_every", ["1", "100"], ids=["checkpoints", "changes"])
 def test_whatever_request_goes_wrong_the_epoch_is_there_once(
-    tmp_path: Path, machine: Machine
+    places: Places, tmp_path: Path, machine: Machine, compact_every: str
 ) -> None:
     """Requests fail, lose their answers, or are the last of a process, each way in its turn."""
-    log = make_log(5, 60, 1)
+    log, options = make_log(5, 60, 1), {**ONE, "compact_every": compact_every}
     slices = slices_of(log, 3)
-    for number in itertools.count():
-        step, compact_every = number // 2, ("1", "100")[number % 2]
-        options = {**ONE, "compact_every": compact_every}
-        how = ("fails", "loses", "dies", "dies after")[(step + len(compact_every)) % 4]
-        files = LocalFiles(tmp_path / f"{step}-{compact_every}")
-        sound: Root = Root(FaultyObjects(files))
+
+    def after_first_epoch(files: Storage) -> Root:
         machine("first")
-        epoch_of(sound, 0, slices[0], **options)
-        faulty = FaultyObjects(files, step, how)
-        try:
+        root: Root = Root(FaultyObjects(files))
+        epoch_of(root, 0, slices[0], **options)
+        return root
+
+    files = places("sound")
+    after_first_epoch(files)
+    sound = FaultyObjects(files)
+    epoch_of(Root(sound), 1, slices[1], **options)
+    assert len(sound.calls) > 15
+    steps = [*range(len(sound.requests))]
+    if not isinstance(files, LocalFiles):  # half with checkpoints, half with changes
+        steps = drawn(sound.requests)[compact_every == "1" :: 2]
+    for number, step in enumerate(steps):
+        there = places(str(step))
+        root = after_first_epoch(there)
+        faulty = FaultyObjects(there, step, HOWS[(number + len(compact_every)) % 4])
+        with contextlib.suppress(OSError, StateError, Killed):
             epoch_of(Root(faulty), 1, slices[1], **options)
-        except (OSError, StateError, Killed):
-            assert len(faulty.calls) > step
-        machine(["first", "other"][step % 2])
-        epoch_of(sound, 1, slices[1], **options)
-        epoch_of(sound, 2, slices[2], **options)
-        assert sound.versions() == [1, 2, 3]
-        assert files.files(INBOX) == []
+        assert len(faulty.calls) > step
+        machine(["first", "other"][number % 2])
+        epoch_of(root, 1, slices[1], **options)
+        epoch_of(root, 2, slices[2], **options)
+        assert root.versions() == [1, 2, 3]
+        assert there.files(INBOX) == []
         machine("new")
-        streamed = Streamed(sound, SPEC, "lmdb", 1)
-        assert shards_are(streamed, log, tmp_path / f"restored-{step}-{compact_every}")
-        if len(faulty.calls) <= step:
-            assert step > 15
-            return
+        assert shards_are(Streamed(root, SPEC, "lmdb", 1), log, tmp_path / f"restored-{step}")
 
 
 @pytest.mark.usefixtures("one_by_one")
@@ -137,7 +146,7 @@ def test_of_two_attempts_one_counts(
     assert {message.file.name for message in newer[2:]} <= left
     sink(objects, engine="lmdb").commit(newer[2:], 1)
     assert objects.storage.files(INBOX) == []
-    assert not [f for f in verify_root(str(tmp_path / "objects")).findings if f.severity != "note"]
+    assert not [f for f in check_files(objects).findings if f.severity != "note"]
     epoch_of(objects, 2, slices[2], engine="lmdb")
     assert objects.versions() == [1, 2, 3]
     assert shards_are(Streamed(objects, SPEC, "lmdb"), log, tmp_path / "restored")

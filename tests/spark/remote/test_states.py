@@ -22,6 +22,7 @@ from kstore_core.spark import rescale, vacuum
 from kstore_core.spark.live.epochs import BATCH, Epoch
 from kstore_core.spark.map_state.plan import _bound
 from kstore_core.spark.map_state.sharding import Sharding
+from kstore_core.spark.root.root import Root
 from kstore_core.spark.root.storage.local import LocalFiles
 from tests.spark.map_state.task_runs import (
     ROWS,
@@ -31,7 +32,7 @@ from tests.spark.map_state.task_runs import (
     make_task,
     running_total,
 )
-from tests.spark.remote.machines import Machine, apply, commits_of
+from tests.spark.remote.machines import Machine, apply, commits_of, moved
 from tests.spark.support.object_store import Bucket, ignore_conditions
 
 if TYPE_CHECKING:
@@ -58,9 +59,9 @@ def test_every_machine_goes_on_where_another_ended(
 
 
 def test_of_two_attempts_one_counts_and_the_other_returns_its_output(
-    storage: LocalFiles, machine: Machine
+    objects: Root, machine: Machine
 ) -> None:
-    task = make_task(storage)
+    task = make_task(objects.storage)
     apply(task, 0, ROWS)
     attempts = itertools.count(1)
 
@@ -73,7 +74,7 @@ def test_of_two_attempts_one_counts_and_the_other_returns_its_output(
         store.put(key, attempt * 1000)
         yield key, attempt * 1000
 
-    racing = make_task(storage, total)
+    racing = make_task(objects.storage, total)
     assert apply(racing, 1, [("a", 0)]) == [("a", 2000)]
     assert next(attempts) == 3
     for where in ("first", "other"):
@@ -81,27 +82,25 @@ def test_of_two_attempts_one_counts_and_the_other_returns_its_output(
         assert apply(task, 2 + (where == "other"), [("a", 1)])[0][1] in (2001, 2002)
 
 
-def test_an_attempt_of_an_earlier_epoch_cannot_commit(
-    storage: LocalFiles, machine: Machine
-) -> None:
-    task = make_task(storage)
+def test_an_attempt_of_an_earlier_epoch_cannot_commit(objects: Root, machine: Machine) -> None:
+    task = make_task(objects.storage)
     apply(task, 0, ROWS)
 
     def late(key: str, rows: Any, store: Any) -> Any:
         machine("other")
-        task_of_others = make_task(storage)
+        task_of_others = make_task(objects.storage)
         for number in (1, 2):
             apply(task_of_others, number, [("a", 1)])
         machine("first")
         return running_total(key, rows, store)
 
     with pytest.raises(StateError, match=r"contains epoch 2 .* but Spark runs epoch 1"):
-        apply(make_task(storage, late), 1, [("a", 1)])
+        apply(make_task(objects.storage, late), 1, [("a", 1)])
     assert apply(task, 3, [("a", 0)]) == [("a", 6)]
 
 
-def test_another_epoch_at_the_same_time_is_refused(storage: LocalFiles, machine: Machine) -> None:
-    task = make_task(storage)
+def test_another_epoch_at_the_same_time_is_refused(objects: Root, machine: Machine) -> None:
+    task = make_task(objects.storage)
 
     def beside(key: str, rows: Any, store: Any) -> Any:
         machine("other")
@@ -111,7 +110,7 @@ def test_another_epoch_at_the_same_time_is_refused(storage: LocalFiles, machine:
 
     match = "was changed by batch run 1 while this task applied epoch 0 .* Run only one query"
     with pytest.raises(StateError, match=match):
-        apply(make_task(storage, beside), 0, [("a", 5)])
+        apply(make_task(objects.storage, beside), 0, [("a", 5)])
     assert apply(task, 0, [("a", 5)]) == [("a", 6)]
 
 
@@ -252,10 +251,8 @@ def test_a_service_that_is_gone_is_told(bucket: Bucket) -> None:
     apply(task, 0, ROWS)
     gone = {**bucket.options, "endpoint": "http://127.0.0.1:9", "max_retries": 0}
     storage = dataclasses.replace(bucket, options=gone).root().storage
-    layout = dataclasses.replace(task.state.layout, storage=storage)
-    broken = dataclasses.replace(task, state=dataclasses.replace(task.state, layout=layout))
     with pytest.raises(StorageUnavailableError):
-        apply(broken, 1, ROWS)
+        apply(moved(task, storage), 1, ROWS)
     assert apply(task, 1, [("a", 0)]) == [("a", 4)]
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,11 @@ from kstore_core.spark.remote.layout import layout_of
 from kstore_core.spark.root.commits import ShardCommits
 from kstore_core.spark.root.inbox import INBOX
 from kstore_core.spark.root.root import Root
+from kstore_core.spark.root.storage.base import Storage
 from kstore_core.spark.root.storage.local import LocalFiles
 from kstore_core.spark.stream.plan import plan_stream
-from tests.spark.remote.machines import Machine
+from tests.spark.remote.machines import Machine, Places
+from tests.spark.remote.requests import HOWS, drawn
 from tests.spark.stream.shard_epochs import STEPS, Streamed, in_windows, shards_are
 from tests.spark.support import logs
 from tests.spark.support.faults import FaultyObjects, Killed, write
@@ -103,44 +105,47 @@ def test_whatever_step_is_the_last_the_epoch_is_there_once(
     assert shards_are(streamed, log, tmp_path / "restored")
 
 
-HOWS = ("fails", "loses", "dies", "dies after")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("compact_every", [1, 100], ids=["checkpoints", "changes"])
 def test_whatever_request_goes_wrong_the_epoch_is_there_once(
-    tmp_path: Path, machine: Machine, compact_every: int
+    places: Places, tmp_path: Path, machine: Machine, compact_every: int
 ) -> None:
+    """Each request of an epoch on a disk goes wrong in each way, and elsewhere some in one way."""
     log = make_log(5, 60, 1)
     slices = slices_of(log, 3)
     whole = Streamed(tmp_path / "whole", LATEST, "lmdb", partitions=1)
     wanted = [whole.epoch(epoch, records) for epoch, records in enumerate(slices)]
-    for step in itertools.count():
-        passed = 0
-        for how in HOWS:
-            place = tmp_path / f"{step}-{how}"
-            machine("first")
-            files = LocalFiles(place)
-            sound = Root(FaultyObjects(files))
-            streamed = Streamed(sound, LATEST, "lmdb", 1, compact_every=compact_every)
-            streamed.epoch(0, slices[0])
-            faulty = FaultyObjects(files, step, how)
-            try:
-                broken = dataclasses.replace(streamed, path=Root(faulty))
+
+    def after_first_epoch(files: Storage) -> Streamed:
+        machine("first")
+        streamed = Streamed(Root(FaultyObjects(files)), LATEST, "lmdb", 1)
+        streamed = dataclasses.replace(streamed, compact_every=compact_every)
+        assert streamed.epoch(0, slices[0]) == wanted[0]
+        return streamed
+
+    files = places("sound")
+    every = isinstance(files, LocalFiles)
+    sound = FaultyObjects(files)
+    same = dataclasses.replace(after_first_epoch(files), path=Root(sound))
+    assert same.epoch(1, slices[1]) == wanted[1]
+    assert len(sound.calls) > 12
+    steps = [*range(len(sound.requests))]
+    if not every:  # half with checkpoints, half with changes
+        steps = drawn(sound.requests)[compact_every > 1 :: 2]
+    for number, step in enumerate(steps):
+        for how in HOWS if every else (HOWS[number % 4],):
+            there = places(f"{step}-{how}")
+            streamed, faulty = after_first_epoch(there), FaultyObjects(there, step, how)
+            broken = dataclasses.replace(streamed, path=Root(faulty))
+            with contextlib.suppress(OSError, StateError, Killed):
                 assert broken.epoch(1, slices[1]) == wanted[1]
-                passed += len(faulty.calls) <= step
-            except (OSError, StateError, Killed):
-                pass
-            machine(["first", "other"][step % 2])
+            assert len(faulty.calls) > step
+            machine(["first", "other"][number % 2])
             assert streamed.epoch(1, slices[1]) == wanted[1]
             assert streamed.epoch(2, slices[2]) == wanted[2]
-            assert sound.versions() == [1, 2, 3]
+            assert streamed.root.versions() == [1, 2, 3]
             machine("new")
             assert shards_are(streamed, log, tmp_path / f"restored-{step}-{how}")
-        if passed:
-            assert passed == len(HOWS)
-            assert step > 12
-            return
 
 
 def test_of_two_attempts_one_counts(objects: Root, machine: Machine, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from kstore_core.spark.root.manifest import Manifest
 from kstore_core.spark.root.root import Root
-from kstore_core.spark.root.storage.local import LocalFiles
+from kstore_core.spark.root.storage.base import Storage
 from kstore_core.spark.write.job import WriteJob
 from tests.spark.support.logs import SHARDS, SPEC, Record, log_table
 
@@ -23,22 +23,27 @@ class Killed(BaseException):
 
 @dataclass
 class FaultyStorage:
-    """Local files; the call of a number goes wrong.
+    """A storage; the call of a number goes wrong.
 
     Attributes
     ----------
-    inner : LocalFiles
+    inner : Storage
     at : int or None
         Which call, from 0 on.
     how : str
         ``"fails"`` before it does anything; ``"loses"`` its answer, but is done; ``"dies"`` with
         the process, before, or ``"dies after"`` it.
+    calls : list of str
+        The names of the methods that were called.
+    requests : list of (str, str)
+        The same names, each with the arguments as text.
     """
 
-    inner: LocalFiles
+    inner: Storage
     at: int | None = None
     how: str = "fails"
     calls: list[str] = field(default_factory=list)
+    requests: list[tuple[str, str]] = field(default_factory=list)
     dead: bool = False
 
     def __getattr__(self, name: str) -> Any:
@@ -51,6 +56,7 @@ class FaultyStorage:
                 raise Killed
             number = len(self.calls)
             self.calls.append(name)
+            self.requests.append((name, str(args)))
             if number != self.at:
                 return call(*args, **kwargs)
             if self.how == "fails":

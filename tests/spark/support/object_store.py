@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import dataclasses
 import hashlib
 import hmac
 import itertools
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import boto3
 import obstore
@@ -54,6 +56,20 @@ class Bucket:
 
     def root(self, prefix: str = "stores/rates") -> Root:
         return Root.at(self.address(prefix), self.options)
+
+    @property
+    def server(self) -> str:
+        """The address of the server of an object store."""
+        if self.scheme == "gs":
+            return str(json.loads(self.options["service_account_key"])["gcs_base_url"])
+        return str(self.options["endpoint"])
+
+    def moved(self, server: str) -> Bucket:
+        """The bucket as it is reached at another host and port of its server."""
+        changed = {"endpoint": server + urlsplit(self.server).path}
+        if self.scheme == "gs":
+            changed = {"service_account_key": google_key(server)}
+        return dataclasses.replace(self, options={**self.options, **changed})
 
     def files(self) -> list[str]:
         """All keys of the bucket."""

@@ -114,6 +114,7 @@ class _Server(http.server.ThreadingHTTPServer):
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # the content of an answer would wait for an acknowledgement
 
     def answer(self) -> None:
         raise NotImplementedError

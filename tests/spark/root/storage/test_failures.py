@@ -29,11 +29,20 @@ def proxy() -> Proxy:
     return Proxy()
 
 
+@pytest.fixture(
+    params=["bucket", "google_bucket", pytest.param("azure_bucket", marks=pytest.mark.slow)]
+)
+def store(request: pytest.FixtureRequest) -> Bucket:
+    """A bucket of each service."""
+    made: Bucket = request.getfixturevalue(request.param)
+    return made
+
+
 @pytest.fixture
-def home(bucket: Bucket, proxy: Proxy) -> Iterator[Root]:
+def home(store: Bucket, proxy: Proxy) -> Iterator[Root]:
     """A root that is reached through the proxy."""
-    with proxy.before(bucket.options["endpoint"]) as address:
-        yield dataclasses.replace(bucket, options={**bucket.options, "endpoint": address}).root()
+    with proxy.before(store.server) as address:
+        yield store.moved(address).root()
 
 
 def shard(tmp_path: Path, files: int) -> Path:
@@ -103,10 +112,10 @@ def test_a_job_begins_though_its_first_answers_are_lost(home: Root, proxy: Proxy
     assert home.has_begun("job")
 
 
-def test_a_server_that_always_fails_is_named(home: Root, proxy: Proxy, bucket: Bucket) -> None:
+def test_a_server_that_always_fails_is_named(home: Root, proxy: Proxy, store: Bucket) -> None:
     proxy.fate = lambda method, path: 500
     options = {**home.storage.options, "max_retries": 1}  # type: ignore[attr-defined]
-    again = dataclasses.replace(bucket, options=options).root()
+    again = dataclasses.replace(store, options=options).root()
     for ask in (again.versions, lambda: again.publish(manifest(1))):
         with pytest.raises(StorageUnavailableError, match=r"refused or failed .* 500 "):
             ask()
@@ -115,7 +124,7 @@ def test_a_server_that_always_fails_is_named(home: Root, proxy: Proxy, bucket: B
 
 
 def test_a_writer_is_killed_in_the_middle_of_an_upload(
-    home: Root, proxy: Proxy, bucket: Bucket, tmp_path: Path
+    home: Root, proxy: Proxy, store: Bucket, tmp_path: Path
 ) -> None:
     home.begin("job")
     source = shard(tmp_path, 60)
@@ -125,7 +134,7 @@ def test_a_writer_is_killed_in_the_middle_of_an_upload(
     options = home.storage.options  # type: ignore[attr-defined]
     program = (
         "from pathlib import Path; from kstore_core.spark.root.root import Root\n"
-        f"root = Root.at({bucket.address()!r}, {options!r})\n"
+        f"root = Root.at({store.address()!r}, {options!r})\n"
         f"root.upload(Path({str(source)!r}), 'attempts/job/0-1/0_0')\n"
     )
     proxy.seen.clear()
@@ -143,8 +152,8 @@ def test_a_writer_is_killed_in_the_middle_of_an_upload(
     assert all(entry.bytes in (0, 10_000, 30 << 20) for entry in there), "no object is cut"
     assert home.versions() == []
     time.sleep(1.1)  # the service tells seconds
-    vacuum(bucket.address(), grace_s=0, storage_options=bucket.options)
-    assert bucket.files() == []
+    vacuum(store.address(), grace_s=0, storage_options=store.options)
+    assert store.files() == []
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")

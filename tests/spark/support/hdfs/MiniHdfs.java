@@ -6,6 +6,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
 import org.apache.hadoop.hdfs.protocol.HdfsConstants;
+import org.apache.hadoop.hdfs.server.datanode.DataNodeFaultInjector;
 
 /** A name node and a data node on 127.0.0.1, which obey one command a line and end with their input. */
 public final class MiniHdfs {
@@ -14,6 +15,19 @@ public final class MiniHdfs {
         settings.set("dfs.namenode.http-address", "127.0.0.1:0");
         settings.set("dfs.namenode.fs-limits.min-block-size", "1024");
         settings.set("dfs.blocksize", "1048576");
+        // The name node refuses to close a file before it has the data node's report of the last
+        // block, and hdfs-native repeats the request only after 0.5 s. On a real cluster, replicas
+        // delay the client more than this report takes.
+        DataNodeFaultInjector.set(new DataNodeFaultInjector() {
+            @Override
+            public void delayAckLastPacket() {
+                try {
+                    Thread.sleep(20);
+                } catch (final InterruptedException end) {
+                    Thread.currentThread().interrupt();
+                }
+            }
+        });
         final MiniDFSCluster cluster =
             new MiniDFSCluster.Builder(settings, new File(arguments[0])).numDataNodes(1).build();
         cluster.waitActive();
