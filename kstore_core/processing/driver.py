@@ -17,7 +17,7 @@ from kstore_core.errors import StoreClosedError, TopologyError
 from kstore_core.offsets.position import Position
 from kstore_core.processing.accessors import StoreAccessors
 from kstore_core.processing.changelogs import MemoryChangelogs
-from kstore_core.processing.nodes import ProcessorNode, Sink
+from kstore_core.processing.nodes import ProcessorNode, Sink, serdes_of
 from kstore_core.processing.queues import Input, Output
 from kstore_core.processing.record import Record
 from kstore_core.processing.running import deserialized, serialized
@@ -96,7 +96,9 @@ class TestDriver(StoreAccessors):
         self._read: defaultdict[str, int] = defaultdict(int)
         self._changelogs = MemoryChangelogs(_APPLICATION)
         self._sinks = {
-            node.topic: node for node in topology.nodes.values() if isinstance(node, Sink)
+            node.topic: serdes_of(node, node.topic)
+            for node in topology.nodes.values()
+            if isinstance(node, Sink)
         }
         made = make_engine(engine, None)
         with ExitStack() as stack:
@@ -166,11 +168,11 @@ class TestDriver(StoreAccessors):
         self._check()
         at = self._now if timestamp is None else timestamp
         record = Record(key, value, at, headers)
-        source = self._task.source_of(topic)
+        keys, values = serdes_of(self._task.source_of(topic), topic)
         output = Output(
             topic,
-            serialized(source.key, record.key, record.headers, f"the key for {topic}"),
-            serialized(source.value, record.value, record.headers, f"the value for {topic}"),
+            serialized(keys, record.key, record.headers, f"the key for {topic}"),
+            serialized(values, record.value, record.headers, f"the value for {topic}"),
             record.timestamp,
             record.headers,
         )
@@ -211,9 +213,9 @@ class TestDriver(StoreAccessors):
 
     def _record(self, output: Output, offset: int) -> Record[Any, Any]:
         topic, raw_key, raw_value, timestamp, headers = output
-        sink = self._sinks[topic]
-        key = deserialized(sink.key, raw_key, headers, f"the key of {topic}-0@{offset}")
-        value = deserialized(sink.value, raw_value, headers, f"the value of {topic}-0@{offset}")
+        keys, values = self._sinks[topic]
+        key = deserialized(keys, raw_key, headers, f"the key of {topic}-0@{offset}")
+        value = deserialized(values, raw_value, headers, f"the value of {topic}-0@{offset}")
         return Record(key, value, timestamp, headers, topic, 0, offset)
 
     def read_output(self, topic: str) -> list[Record[Any, Any]]:

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, TypeAlias, cast
 
 from kstore_core.processing.processor import AnyProcessor, Context, Process, Processor
-from kstore_core.serdes import Serde
+from kstore_core.serdes import Serde, bound
 
-__all__ = ["Node", "ProcessorNode", "Sink", "Source"]
+__all__ = ["Node", "ProcessorNode", "Sink", "Source", "serdes_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +57,8 @@ class Sink:
 
 
 Node: TypeAlias = Source | ProcessorNode | Sink
+
+
+def serdes_of(node: Source | Sink, topic: str) -> tuple[Serde[Any], Serde[Any]]:
+    """Return the serdes of the keys and the values of a topic, which know the topic."""
+    return bound(node.key, topic, is_key=True), bound(node.value, topic, is_key=False)

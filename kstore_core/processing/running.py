@@ -12,7 +12,7 @@ from kstore_core.checks import check_choice
 from kstore_core.codec import Headers
 from kstore_core.errors import SpecError, StateError, TopologyError
 from kstore_core.offsets.entries import Partition
-from kstore_core.processing.nodes import Node, ProcessorNode, Sink
+from kstore_core.processing.nodes import Node, ProcessorNode, Sink, serdes_of
 from kstore_core.processing.processor import Process, Processor, TimeKind
 from kstore_core.processing.queues import Output, Schedule, Schedules
 from kstore_core.processing.record import Record
@@ -90,7 +90,7 @@ class RunningNode:
         self._processor: Processor | None = None
         self._process: Process = self.forward
         if isinstance(node, Sink):
-            self._process = partial(_send, node, task.outputs)
+            self._process = partial(_send, node.topic, serdes_of(node, node.topic), task.outputs)
         elif isinstance(node, ProcessorNode):
             self._stores = {name: stores[name] for name in node.stores}
             self._processor, self._process = node.make(self)
@@ -213,11 +213,16 @@ class RunningNode:
         return task.partition_times[record.topic, record.partition]
 
 
-def _send(sink: Sink, outputs: list[Output], record: Record[Any, Any]) -> None:
+def _send(
+    topic: str,
+    serdes: tuple[Serde[Any], Serde[Any]],
+    outputs: list[Output],
+    record: Record[Any, Any],
+) -> None:
     headers = record.headers
-    key = serialized(sink.key, record.key, headers, f"the key for the topic {sink.topic}")
-    value = serialized(sink.value, record.value, headers, f"the value for the topic {sink.topic}")
-    outputs.append(Output(sink.topic, key, value, record.timestamp, headers.copy()))
+    key = serialized(serdes[0], record.key, headers, f"the key for the topic {topic}")
+    value = serialized(serdes[1], record.value, headers, f"the value for the topic {topic}")
+    outputs.append(Output(topic, key, value, record.timestamp, headers.copy()))
 
 
 def serialized(serde: Serde[Any], given: Any, headers: Headers, what: str) -> bytes | None:

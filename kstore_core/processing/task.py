@@ -14,7 +14,7 @@ from functools import partial
 from kstore_core.errors import TopologyError
 from kstore_core.offsets.entries import Partition
 from kstore_core.partition_time import partition_time
-from kstore_core.processing.nodes import Source
+from kstore_core.processing.nodes import Source, serdes_of
 from kstore_core.processing.processor import TimeKind
 from kstore_core.processing.queues import Input, RecordQueues, Schedule
 from kstore_core.processing.record import Record
@@ -71,6 +71,7 @@ class Task:
         self._honours_partition_time = partition_time
         self._queues = RecordQueues()
         self._nodes: dict[str, RunningNode] = {}
+        self._serdes = {topic: serdes_of(node, topic) for topic, node in part.sources.items()}
         stores = {spec.name: state.open(spec) for spec in part.specs}
         for node in part.nodes:
             made = self._nodes[node.name] = RunningNode(node, self.context, state.record, stores)
@@ -116,9 +117,10 @@ class Task:
         time = taken.timestamp
         self.context.advance(where, time if sent is None else max(time, sent.read))
         source = self.part.sources[taken.topic]
+        keys, values = self._serdes[taken.topic]
         at = f"{taken.topic}-{taken.partition}@{taken.offset}"
-        key = deserialized(source.key, taken.key, taken.headers, f"the key of {at}")
-        value = deserialized(source.value, taken.value, taken.headers, f"the value of {at}")
+        key = deserialized(keys, taken.key, taken.headers, f"the key of {at}")
+        value = deserialized(values, taken.value, taken.headers, f"the value of {at}")
         record = Record(key, value, time, taken.headers, *where, taken.offset)
         context = RecordContext(*where, taken.offset, time, taken.headers)
         node = self._nodes[source.name]

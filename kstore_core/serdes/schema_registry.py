@@ -79,16 +79,18 @@ class RegistrySerde:
         ids: str,
         config: dict[str, Any],
         at: tuple[str, bool] | None = None,
+        made: list[tuple[Callable[..., Any], Callable[..., Any]]] | None = None,
     ) -> None:
         self.name = f"registry-{kind}"
         self.needs_headers = ids == "header"
         self._client = client
         self._parts = (schema, kind, ids, config)
         self._at = at
+        self._made = [] if made is None else made
 
     def bind(self, topic: str, is_key: bool) -> RegistrySerde:
         """Return the serde of the keys or the values of a topic."""
-        return RegistrySerde(self._client, *self._parts, (topic, is_key))
+        return RegistrySerde(self._client, *self._parts, (topic, is_key), self._made)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RegistrySerde) and self._parts == other._parts
@@ -171,9 +173,14 @@ class RegistrySerde:
         parsed = fastavro.parse_schema(json.loads(schema))
         return fastavro.schemaless_reader(io.BytesIO(data), parsed)
 
-    @cached_property
+    @property
     def _both(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        """The library's serialiser and deserialiser."""
+        """The library's serialiser and deserialiser, which the serdes of all topics share."""
+        if not self._made:
+            self._made.append(self._make())
+        return self._made[0]
+
+    def _make(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
         try:
             from confluent_kafka import schema_registry as library
             from confluent_kafka.schema_registry import avro, json_schema, protobuf

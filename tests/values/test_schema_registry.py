@@ -17,6 +17,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from kstore_core import Headers, open_state, serdes, stores
 from kstore_core.changelog import FileChangelog
 from kstore_core.errors import FormatError, SpecError
+from kstore_core.processing import TestDriver, Topology
 from kstore_core.serdes.schemas import avro_type, json_type
 
 AVRO = json.dumps(
@@ -175,6 +176,19 @@ def test_a_server_that_is_away_is_no_damage() -> None:
     with pytest.raises(Exception, match=r"(?i)connect") as caught:
         serde.deserialize(b"\0\0\0\0\1abc", Headers())
     assert not isinstance(caught.value, FormatError)
+
+
+def test_a_topology_binds_its_serdes_to_its_topics(registry: dict[str, str]) -> None:
+    client = SchemaRegistryClient.new_client(registry)
+    serde = serdes.registry(client, AVRO)
+    topology = Topology()
+    topology.add_source("in", "orders", key=serdes.UTF8, value=serde)
+    topology.add_sink("out", "copies", ["in"], key=serdes.UTF8, value=serde)
+    with TestDriver(topology) as driver:
+        for _ in range(2):
+            driver.pipe_input("orders", "k", ORDER, timestamp=1)
+        assert [record.value for record in driver.read_output("copies")] == [ORDER] * 2
+    assert sorted(client.get_subjects()) == ["copies-value", "orders-value"]
 
 
 def test_refusals(registry: dict[str, str]) -> None:
