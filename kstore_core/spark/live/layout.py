@@ -86,12 +86,21 @@ class Layout(Protocol):
         """
 
     def checkout(
-        self, identity: str, folder: str, shard: int, engine: str, timeout_s: float
+        self,
+        identity: str,
+        folder: str,
+        shard: int,
+        engine: str,
+        timeout_s: float,
+        number: int = 0,
     ) -> AbstractContextManager[LiveShard]:
         """Return a context manager of a shard that one task changes.
 
-        ``identity`` is the unique id of the state, and ``folder`` the folder of its shards. The
-        task waits up to ``timeout_s`` seconds for a shard that another task has locked.
+        ``identity`` is the unique id of the state, ``folder`` the folder of its shards, and
+        ``number`` the number of its document. The task waits up to ``timeout_s`` seconds for a
+        shard that another task has locked.
+
+        Raises StateError if a rescale has sealed the shard for a later document.
         """
 
 
@@ -180,7 +189,13 @@ class LiveLayout:
 
     @contextmanager
     def checkout(
-        self, identity: str, folder: str, shard: int, engine: str, timeout_s: float
+        self,
+        identity: str,
+        folder: str,
+        shard: int,
+        engine: str,
+        timeout_s: float,
+        number: int = 0,
     ) -> Iterator[LiveShard]:
         """Return a context manager of a shard, which the caller changes in place.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import uuid
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, fields
@@ -19,10 +20,18 @@ from kstore_core.spark.live.layout import (
 )
 from kstore_core.spark.live.shard import LiveShard
 
-__all__ = ["DOCUMENT", "PARTITION_TIMES", "BoundState", "Sharding"]
+__all__ = [
+    "DOCUMENT",
+    "PARTITION_TIMES",
+    "BoundState",
+    "Sharding",
+    "document_name",
+    "newest_document",
+]
 
 DOCUMENT = "map_state.json"
 """The name of the file with the properties of a state."""
+
 
 PARTITION_TIMES = "partition-time"
 """The name of the store of `with_partition_time`, which has a row for each partition of a topic."""
@@ -31,6 +40,23 @@ _QUERY = "query"
 _RUN = re.compile(r"run-([0-9]{1,19})")
 
 AnyLayout = TypeVar("AnyLayout", bound=Layout)
+
+
+def document_name(number: int) -> str:
+    """Return the name of a document of a state.
+
+    On a disk, a state has only the document 0, which a rescale replaces. On an object store, each
+    rescale adds a document, and the newest one counts.
+    """
+    return f"map_state-{number}.json" if number else DOCUMENT
+
+
+def newest_document(layout: Layout) -> int:
+    """Return the number of the newest document of a state, or 0 if the state does not exist."""
+    number = 0
+    while layout.read(document_name(number + 1)) is not None:
+        number += 1
+    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +89,17 @@ class Sharding:
     folder: str = ""
 
     @classmethod
-    def of(cls, layout: Layout) -> tuple[str, Sharding] | None:
-        """Read the id and the properties of a state. Return None if the state does not exist."""
+    def of(cls, layout: Layout, number: int | None = None) -> tuple[str, Sharding] | None:
+        """Read the id and the properties of a state. Return None if the state does not exist.
+
+        The result is that of the document ``number``, or of the newest document if it is None.
+        """
+        if number is None:
+            number = newest_document(layout)
         names = {"id", *(field.name for field in fields(cls))} - {"folder"}
         remedy = "Restore the file from a copy, or pass another root"
-        document = parsed_document(layout, DOCUMENT, names, remedy, {"folder": ""})
+        name = document_name(number)
+        document = parsed_document(layout, name, names, remedy, {"folder": ""})
         return None if document is None else (str(document.pop("id")), cls(**document))
 
     def bind(self, layout: AnyLayout) -> BoundState[AnyLayout]:
@@ -79,7 +111,8 @@ class Sharding:
         if Sharding.of(layout) is None:
             layout.prepare(0)
             layout.create(DOCUMENT, self.to_json())
-        bound = Sharding.of(layout)
+        number = newest_document(layout)
+        bound = Sharding.of(layout, number)
         assert bound is not None
         stored = asdict(bound[1])
         different = differences(stored, {**asdict(self), "folder": stored["folder"]})
@@ -88,7 +121,7 @@ class Sharding:
                 f"{layout} has a state with other properties: {different}. Pass the stored "
                 "values, or use another root"
             )
-        return BoundState(layout, bound[0], bound[1].folder)
+        return BoundState(layout, bound[0], bound[1].folder, number)
 
     def to_json(self) -> str:
         """Return the content of the file of a state with these properties and a new id."""
@@ -104,18 +137,20 @@ class Sharding:
 class BoundState(Generic[AnyLayout]):
     """The live directory and the unique id of a state that exists.
 
-    Each worker receives a pickled copy of this object. ``folder`` is that of :class:`Sharding`.
+    Each worker receives a pickled copy of this object. ``folder`` is that of :class:`Sharding`, and
+    ``number`` is the number of the document of the state.
     """
 
     layout: AnyLayout
     id: str
     folder: str = ""
+    number: int = 0
 
     def checkout(
         self, shard: int, engine: str, timeout_s: float
     ) -> AbstractContextManager[LiveShard]:
         """Return a context manager of a shard, as :meth:`Layout.checkout` does."""
-        return self.layout.checkout(self.id, self.folder, shard, engine, timeout_s)
+        return self.layout.checkout(self.id, self.folder, shard, engine, timeout_s, self.number)
 
     def check_seen(self) -> None:
         """Raise StateError if this machine and the driver see different states at the path.
@@ -124,13 +159,23 @@ class BoundState(Generic[AnyLayout]):
         while it has the shard locked, because a rescale replaces the state while it has all shards
         locked.
         """
-        bound = Sharding.of(self.layout)
+        bound = Sharding.of(self.layout, self.number)
         if bound is None or bound[0] != self.id:
             raise StateError(
                 f"{self.layout} is not the driver's directory, because this worker sees "
                 f"{'no state' if bound is None else 'another state'} at this path. "
                 f"{self.layout.unseen}"
             )
+
+    def way_back(self) -> str:
+        """Return how an operator makes the shards before the last rescale those of the state."""
+        if self.number:
+            before, after = (document_name(self.number + step) for step in (-1, 1))
+            return f"copy {self.layout}/{before} to the new file {self.layout}/{after}"
+        document = f"{self.layout}/{DOCUMENT}"
+        return (
+            f"cp {shlex.quote(f'{self.layout}/{self.folder}/{DOCUMENT}')} {shlex.quote(document)}"
+        )
 
     def claim(self, query: str) -> None:
         """Make a streaming query the owner of the state, unless the state already has an owner.

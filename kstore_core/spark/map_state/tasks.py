@@ -9,7 +9,6 @@ process.
 from __future__ import annotations
 
 import functools
-import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -30,7 +29,7 @@ from kstore_core.spark.map_state.replay import (
     encode_output,
 )
 from kstore_core.spark.map_state.rows import Groups, Rows, Times
-from kstore_core.spark.map_state.sharding import DOCUMENT, BoundState
+from kstore_core.spark.map_state.sharding import BoundState
 from kstore_core.spark.runtime.engines import engine_on_worker, this_worker
 from kstore_core.spark.shards.routing import split_shard
 from kstore_core.spec import StoreSpec
@@ -182,13 +181,11 @@ class ShardTask:
         return output
 
     def _rescaled(self, shard: int, epoch: Epoch) -> StateError:
-        path = self.state.layout.path
-        before, document = path / self.state.folder / DOCUMENT, path / DOCUMENT
         return StateError(
-            f"shard {shard} of {path} was rescaled before {epoch} had ended, and Spark now runs "
-            f"{epoch} again. The output that the shard must return was not moved. To end the "
-            "micro-batch, go back to the earlier shards with: "
-            f"cp {shlex.quote(str(before))} {shlex.quote(str(document))}. Run the query with the "
+            f"shard {shard} of {self.state.layout} was rescaled before {epoch} had ended, and "
+            f"Spark now runs {epoch} again. The output that the shard must return was not moved. "
+            "To end the micro-batch, go back to the earlier shards with: "
+            f"{self.state.way_back()}. Run the query with the "
             "earlier number of partitions until the micro-batch has ended, stop the query, and "
             "call kstore_core.spark.rescale again"
         )

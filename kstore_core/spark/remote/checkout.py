@@ -57,6 +57,8 @@ class RemoteShard:
         True while the copy contains the state of ``base``.
     is_filled : bool
         True if the copy contains a published shard, which no changes describe.
+    document : int
+        The number of the document of the state to which the task is bound.
     """
 
     commits: ShardCommits
@@ -68,6 +70,7 @@ class RemoteShard:
     is_current: bool = False
     is_filled: bool = False
     is_shared: bool = False
+    document: int = 0
 
     @property
     def path(self) -> Path:
@@ -107,12 +110,23 @@ class RemoteShard:
             self.base, self.uploaded, self.is_current = commit, uploaded, True
             self.engine.operations.clear()
             return True
+        self.check_unsealed(winner)
         if winner.epoch == epoch:
             return False
         raise StateError(
             f"{self.where} was changed by {winner.epoch} while this task applied {epoch}, so the "
             "task committed nothing. Run only one query at a time on a state"
         )
+
+    def check_unsealed(self, newest: ShardCommit) -> None:
+        """Raise StateError if a rescale has sealed the shard for a later document."""
+        if newest.sealed > self.document:
+            raise StateError(
+                f"{self.where} was sealed by a rescale of the state, so the task committed "
+                "nothing. If the rescale has ended, call map_state again, for a stream with the "
+                "same checkpoint. Otherwise wait for its end. If it was killed, run it again, or "
+                "undo it: call kstore_core.spark.rescale with the present number of shards"
+            )
 
     def _uploaded(self, commit: ShardCommit) -> tuple[ShardCommit, Stamps]:
         """Upload the files of a commit, and return the commit with its files."""
@@ -150,16 +164,22 @@ class RemoteShard:
 
 @contextlib.contextmanager
 def checked_out(
-    commits: ShardCommits, copy: LocalCopy, engine: str, timeout_s: float, compact_every: int
+    commits: ShardCommits,
+    copy: LocalCopy,
+    engine: str,
+    timeout_s: float,
+    compact_every: int,
+    document: int = 0,
 ) -> Iterator[RemoteShard]:
     """Bring the copy of a shard to the newest commit, and yield the shard.
 
     Raises EngineLockedError if another task on this machine uses the copy for ``timeout_s``
-    seconds. Raises CorruptionError if a file is missing or differs from its commit.
+    seconds. Raises StateError if a rescale has sealed the shard for a later document than
+    ``document``. Raises CorruptionError if a file is missing or differs from its commit.
     """
     with copy.locked(timeout_s):
         inner = make_engine(engine)
-        shard = RemoteShard(commits, copy, RecordingEngine(inner), compact_every)
+        shard = RemoteShard(commits, copy, RecordingEngine(inner), compact_every, document=document)
         _bring(shard, inner)
         try:
             yield shard
@@ -175,6 +195,8 @@ def _bring(shard: RemoteShard, engine: Engine) -> None:
     marker = copy.take_marker()
     known = None if marker is None else ShardCommit.from_json(marker.commit, str(copy.path))
     newest = _newest(commits, known)
+    if newest is not None:
+        shard.check_unsealed(newest)
     shard.base = newest
     same = None
     if marker is not None and known is not None and newest is not None:

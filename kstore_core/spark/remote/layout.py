@@ -8,6 +8,8 @@
     <root>/live/<store>/query             the id of the streaming query that owns the state
     <root>/live/<store>/run-<n>           the number of the newest batch run
     <root>/live/<store>/0_<shard>/        the commits, changes and checkpoints of a shard
+    <root>/live/<store>/map_state-<n>.json           the properties after the n-th rescale
+    <root>/live/<store>/rescaled-<n>-<id>/0_<shard>/   the shards after the n-th rescale
 
 :mod:`kstore_core.spark.root.commits` describes the files of a shard.
 """
@@ -103,7 +105,13 @@ class RemoteLayout:
         return bool(ShardCommits(self.storage, f"{self.place}/0_{shard}").numbers())
 
     def checkout(
-        self, identity: str, folder: str, shard: int, engine: str, timeout_s: float
+        self,
+        identity: str,
+        folder: str,
+        shard: int,
+        engine: str,
+        timeout_s: float,
+        number: int = 0,
     ) -> AbstractContextManager[LiveShard]:
         """Return a context manager of a shard that one task changes."""
         from kstore_core.spark.remote.checkout import checked_out
@@ -113,7 +121,7 @@ class RemoteLayout:
         state = hashlib.sha256(f"{identity} {self}/{folder}".encode()).hexdigest()[:40]
         copy = LocalCopy(state, f"0_{shard}")
         commits = ShardCommits(self.storage, place)
-        return checked_out(commits, copy, engine, timeout_s, self.compact_every)
+        return checked_out(commits, copy, engine, timeout_s, self.compact_every, number)
 
 
 def layout_of(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kstore_core.errors import SpecError, StateError, UnsupportedError
 from kstore_core.spark.live.epochs import EPOCHS, parse_epochs
-from kstore_core.spark.live.layout import LIVE, LiveLayout, write_durably
+from kstore_core.spark.live.layout import LIVE, Layout, LiveLayout, write_durably
 from kstore_core.spark.map_state.replay import RESCALED_NOTE
 from kstore_core.spark.map_state.sharding import DOCUMENT, PARTITION_TIMES, BoundState, Sharding
 from kstore_core.spark.rescale.building import BuildTask, LiveFolder
@@ -33,7 +33,7 @@ from kstore_core.system.lock import LOCK_FILE, DirectoryLock
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["LiveShards", "rescale_state", "states_of"]
+__all__ = ["LiveShards", "examined", "found_state", "merged", "rescale_state", "states_of"]
 
 _SCRATCH = ".rescaling-"
 
@@ -85,19 +85,7 @@ def rescale_state(
             "that sees the root"
         )
     layout = LiveLayout.of(root, store)
-    found = Sharding.of(layout)
-    if found is None:
-        names = ", ".join(states_of(LocalFiles(root))) or "none"
-        raise StateError(
-            f"{root} has no state of map_state for a store {store!r}; its states are: {names}"
-        )
-    identity, sharding = found
-    if store == PARTITION_TIMES:
-        raise UnsupportedError(
-            f"{layout.path} is the state of with_partition_time, which has a row for each "
-            "partition of a topic, and no keys that could move to other shards. Leave this state "
-            "as it is; rescale the states of map_state by passing their names as store"
-        )
+    identity, sharding = found_state(LocalFiles(root), layout, store)
     if sharding.partitions == partitions:
         raise SpecError(
             f"{layout.path} already has {partitions} shards; pass another number as partitions"
@@ -117,6 +105,24 @@ def rescale_state(
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     return sharding, folder, rows
+
+
+def found_state(storage: Storage, layout: Layout, store: str) -> tuple[str, Sharding]:
+    """Return the id and the properties of a state that can be rescaled."""
+    found = Sharding.of(layout)
+    if found is None:
+        names = ", ".join(states_of(storage)) or "none"
+        raise StateError(
+            f"{storage.name} has no state of map_state for a store {store!r}; its states are: "
+            f"{names}"
+        )
+    if store == PARTITION_TIMES:
+        raise UnsupportedError(
+            f"{layout} is the state of with_partition_time, which has a row for each "
+            "partition of a topic, and no keys that could move to other shards. Leave this state "
+            "as it is; rescale the states of map_state by passing their names as store"
+        )
+    return found
 
 
 def _move(
@@ -147,30 +153,50 @@ def _examined(
     state: BoundState[LiveLayout], sharding: Sharding
 ) -> tuple[StoredSpec | None, dict[str, int], list[int]]:
     """Return the stored spec, the last epoch of each query, and the shards that have a store."""
+    return merged(
+        state.layout,
+        (
+            (number, examined(_path(state, number), sharding.engine, sharding.store))
+            for number in range(sharding.partitions)
+        ),
+    )
+
+
+def examined(path: Path, engine: str, store: str) -> tuple[StoredSpec, dict[str, int]] | None:
+    """Return the stored spec and the last epochs of a shard, or None if nothing was committed."""
     from kstore_core import open_state
 
+    with open_state(path, engine=engine, read_only=True) as shard:
+        spec = shard.stored_spec(store) if store in shard.stores() else None
+        if spec is None:
+            return None
+        return spec, parse_epochs(shard.notes(store).get(EPOCHS), store, path)
+
+
+def merged(
+    layout: Layout, shards: Iterable[tuple[int, tuple[StoredSpec, dict[str, int]] | None]]
+) -> tuple[StoredSpec | None, dict[str, int], list[int]]:
+    """Return the only spec of the shards, their last epochs, and the numbers of those with a store.
+
+    Raise a StateError if two shards have different specs.
+    """
     stored: StoredSpec | None = None
     epochs: dict[str, int] = {}
     written: list[int] = []
-    for number in range(sharding.partitions):
-        path = _path(state, number)
-        with open_state(path, engine=sharding.engine, read_only=True) as shard:
-            if sharding.store not in shard.stores():
-                continue
-            spec = shard.stored_spec(sharding.store)
-            note = shard.notes(sharding.store).get(EPOCHS)
-        if spec is None:  # Nothing was ever committed.
+    for number, found in shards:
+        if found is None:
             continue
+        spec, of_shard = found
         if stored is not None and spec != stored:
             raise StateError(
-                f"shard {number} of {state.layout.path} was written with another spec than shard "
+                f"shard {number} of {layout} was written with another spec than shard "
                 f"{written[-1]}: {spec.describe()}, not {stored.describe()}. Run the query with "
                 "its present spec until each shard had rows, or make the specs equal with kstore "
                 "upgrade, and then rescale again"
             )
         stored = spec
         written.append(number)
-        for query, epoch in parse_epochs(note, sharding.store, path).items():
+        for query, epoch in of_shard.items():
             epochs[query] = max(epoch, epochs.get(query, epoch))
     return stored, epochs, written
 

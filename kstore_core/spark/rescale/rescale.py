@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kstore_core.checks import check_partitions
-from kstore_core.errors import SpecError, UnsupportedError
+from kstore_core.errors import SpecError
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.runtime.server import on_server
 from kstore_core.spark.runtime.session import local_session
@@ -106,10 +107,11 @@ def rescale(
     StorageFullError
         The disk of a worker or of the root has no space for a shard.
     UnsupportedError
-        A state of :func:`map_state` cannot be rescaled on an object store or with Spark Connect,
-        and the state of :func:`with_partition_time` cannot be rescaled.
+        A state of :func:`map_state` on a disk cannot be rescaled with Spark Connect, and the state
+        of :func:`with_partition_time` cannot be rescaled.
     """
     from kstore_core.spark.rescale.live import rescale_state
+    from kstore_core.spark.rescale.remote import rescale_remote_state
     from kstore_core.spark.rescale.versions import rescale_versions
 
     check_partitions(partitions)
@@ -120,15 +122,21 @@ def rescale(
         job, older, newer = rescale_versions(session, root, storage_options, partitions)
         rows, name = sum(shard.rows for shard in newer.shards), str(newer.spec["name"])
         return Rescaled(name, older.partitions, partitions, rows, newer.version, job.root.name)
-    directory = Root.at(root, storage_options).storage.path
+    directory = on_server(session, _directory, root, storage_options)
     if directory is None:
-        raise UnsupportedError(
-            f"the state {store!r} of {os.fspath(root)} cannot be rescaled, because it is on an "
-            "object store. Keep its number of shards, or process the rows again with a new root "
-            "and a new checkpoint"
+        sharding, place, rows = rescale_remote_state(
+            session, root, storage_options, store, partitions
         )
+        return Rescaled(store, sharding.partitions, partitions, rows, None, place)
     sharding, folder, rows = rescale_state(session, directory, store, partitions)
     return Rescaled(store, sharding.partitions, partitions, rows, None, str(folder))
+
+
+def _directory(
+    root: str | os.PathLike[str], storage_options: Mapping[str, Any] | None
+) -> Path | None:
+    """Return the directory of a root, or None if the root is on an object store."""
+    return Root.at(root, storage_options).storage.path
 
 
 def _state_of(

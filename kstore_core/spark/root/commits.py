@@ -26,11 +26,13 @@ from kstore_core.spark.live.epochs import Epoch
 from kstore_core.spark.root.manifest import File, Shard
 from kstore_core.spark.root.storage.base import Entry, Storage
 
-__all__ = ["ChangeFile", "ShardCommit", "ShardCommits", "unneeded"]
+__all__ = ["ChangeFile", "ShardCommit", "ShardCommits", "unnamed_folders", "unneeded"]
 
-_FORMAT = 1
+_FORMAT, _SEALED_FORMAT = 1, 2
 _COMMITS = "commits"
 _NAME = re.compile(r"([0-9]{20})\.json")
+_DOCUMENT = re.compile(r"(live/[^/]+)/map_state(?:-[0-9]+)?\.json")
+_RESCALED = re.compile(r"live/[^/]+/rescaled-[^/]+")
 _FILE = re.compile(r"(.+)/(?:commits|changes|checkpoints)/([0-9]{20})[-.].+")
 
 
@@ -59,6 +61,9 @@ class ShardCommit:
         The newest checkpoint. Its paths are relative to the root. None if there is no checkpoint.
     changes : tuple of ChangeFile
         The changes since the checkpoint, in the order of their commits.
+    sealed : int
+        The number of the document that a rescale of the state will publish, or 0. Only a task that
+        was bound to this document, or to a later one, may continue the commit.
     """
 
     number: int
@@ -66,6 +71,7 @@ class ShardCommit:
     attempt: str
     checkpoint: Shard | None = None
     changes: tuple[ChangeFile, ...] = ()
+    sealed: int = 0
 
     def to_json(self) -> str:
         """Return the content of the file of the commit."""
@@ -74,7 +80,7 @@ class ShardCommit:
             files = [asdict(file) for file in self.checkpoint.files]
             checkpoint = {"path": self.checkpoint.path, "files": files}
         document = {
-            "format": _FORMAT,
+            "format": _SEALED_FORMAT if self.sealed else _FORMAT,
             "number": self.number,
             "query": self.epoch.query,
             "epoch": self.epoch.number,
@@ -82,6 +88,8 @@ class ShardCommit:
             "checkpoint": checkpoint,
             "changes": [asdict(each) for each in self.changes],
         }
+        if self.sealed:
+            document["sealed"] = self.sealed
         return json.dumps(document, separators=(",", ":"))
 
     @classmethod
@@ -93,7 +101,7 @@ class ShardCommit:
         """
         try:
             document: Mapping[str, Any] = json.loads(text)
-            check_layout(document["format"], _FORMAT, where)
+            check_layout(document["format"], _SEALED_FORMAT, where)
             found = document["checkpoint"]
             checkpoint = None
             if found is not None:
@@ -105,6 +113,7 @@ class ShardCommit:
                 document["attempt"],
                 checkpoint,
                 tuple(ChangeFile(**each) for each in document["changes"]),
+                document.get("sealed", 0),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InconsistentStateError(
@@ -169,6 +178,24 @@ class ShardCommits:
         if commit.checkpoint is not None:
             for file in commit.checkpoint.files:
                 yield commit.checkpoint.place_of(file)
+
+
+def unnamed_folders(storage: Storage, listed: Iterable[Entry]) -> list[Entry]:
+    """Return the files of rescaled shards that no document of a state names.
+
+    ``listed`` is that of :func:`unneeded`. A rescale that was killed leaves such files.
+    """
+    entries = list(listed)
+    folders = set()
+    for entry in entries:
+        match = _DOCUMENT.fullmatch(entry.name)
+        if match:
+            folders.add(f"{match[1]}/{json.loads(storage.read(entry.name)).get('folder', '')}")
+    return [
+        entry
+        for entry in entries
+        if (match := _RESCALED.match(entry.name)) and match[0] not in folders
+    ]
 
 
 def unneeded(storage: Storage, listed: Iterable[Entry]) -> list[Entry]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kstore_core.spark.live.layout import LIVE
-from kstore_core.spark.root.commits import unneeded
+from kstore_core.spark.root.commits import unnamed_folders, unneeded
 from kstore_core.spark.root.inbox import INBOX, abandoned
 from kstore_core.spark.root.root import ATTEMPTS, MANIFESTS, Root
 from kstore_core.spark.root.storage.base import Entry, is_scratch
@@ -130,7 +130,11 @@ def _vacuum(
     gone = _unnamed(at, attempts, named, before_ms)
     gone += [e for e in manifests if is_scratch(e.name) and e.modified_ms < before_ms]
     gone += abandoned(live, before_ms)
-    gone += unneeded(at.storage, (entry for entry in live if entry.modified_ms < before_ms))
+    old = [entry for entry in live if entry.modified_ms < before_ms]
+    gone += unneeded(at.storage, old)
+    if at.storage.path is None:
+        abandoned_shards = unnamed_folders(at.storage, live)
+        gone += [entry for entry in abandoned_shards if entry in old and entry not in gone]
     if not dry_run:
         # Delete manifests before files, so that no visible version lacks files.
         for version in expired:

@@ -1,14 +1,32 @@
-"""The contents of a state of `map_state` in its present shards."""
+"""States of `map_state` that are filled and rescaled, and the contents of their shards."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from kstore_core import open_state
 from kstore_core.codec import partition
+from kstore_core.spark import map_state
 from kstore_core.spark.live.layout import LiveLayout
 from kstore_core.spark.map_state.sharding import Sharding
-from tests.spark.map_state.task_runs import TOTALS
+from tests.spark.map_state.task_runs import TOTALS, running_total
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+AMOUNTS = [(f"k{number}", number) for number in range(40)]
+
+
+def run(
+    spark: SparkSession, root: Path | str, rows: list[tuple[str, int]], **given: Any
+) -> dict[str, int]:
+    """One batch run, and its output."""
+    df = spark.createDataFrame(rows, "key string, amount long")
+    schema = "key string, total long"
+    result = map_state(df, running_total, TOTALS, root=root, schema=schema, **given)
+    return {row.key: row.total for row in result.collect()}
 
 
 def totals(root: Path) -> dict[str, int]:

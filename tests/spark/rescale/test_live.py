@@ -18,21 +18,11 @@ from kstore_core.errors import EngineLockedError, SpecError, StateError, Unsuppo
 from kstore_core.spark import map_state, rescale
 from kstore_core.spark.map_state.sharding import PARTITION_TIMES
 from tests.spark.map_state.task_runs import TOTALS, amounts, epoch, make_task, running_total
-from tests.spark.rescale.live_states import totals
+from tests.spark.rescale.live_states import AMOUNTS, run, totals
 from tests.spark.support.streams import AVAILABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-AMOUNTS = [(f"k{number}", number) for number in range(40)]
-
-
-def run(spark: SparkSession, root: Path, rows: list[tuple[str, int]], **given: Any) -> Any:
-    """One batch run, and its output."""
-    df = spark.createDataFrame(rows, "key string, amount long")
-    schema = "key string, total long"
-    result = map_state(df, running_total, TOTALS, root=root, schema=schema, **given)
-    return {row.key: row.total for row in result.collect()}
 
 
 @pytest.mark.parametrize("engine", ["lmdb", "rocksdb"])
