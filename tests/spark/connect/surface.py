@@ -283,8 +283,8 @@ def test_object_stores(
             **options,
         )
         assert ("a", first + 4) in [(row.key, row.total) for row in totals.collect()]
-        done = rescale(bucket.address("totals"), partitions=3 + first, spark=spark, **options)
-        assert (done.partitions, done.rows) == (3 + first, 2)
+        done = rescale(bucket.address("totals"), partitions=5 + first, spark=spark, **options)
+        assert (done.partitions, done.rows) == (5 + first, 2)
     add_epochs(tmp_path / "in", [LOG])
     streamed: Any = bucket.address("streamed")
     run(epochs_of(spark, tmp_path / "in"), streamed, tmp_path / "checkpoint", **options)
