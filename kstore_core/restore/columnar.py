@@ -1,9 +1,9 @@
 """The restore of many log records, given as Arrow columns, into an open store.
 
-The store then has the same content as after a put of each record in order. In a versioned store the
-bytes of rows with older versions may differ; see docs/spark.md. If the store is empty, its rows are
-built without a Python object for each record. Use ``state.restore`` to restore from a changelog
-instead.
+The store then has the same content as after a put of each record in order. In a versioned store,
+the bytes of rows with older versions may differ from those that the puts would write; the versions
+are the same. If the store is empty, its rows are built without a Python object for each record. Use
+``state.restore`` to restore from a changelog instead.
 """
 
 from __future__ import annotations

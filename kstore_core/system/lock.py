@@ -312,11 +312,11 @@ def _is_alive(pid: int | None) -> bool:
 
 
 def _is_held(directory: Path) -> bool:
-    """Return True if a process has the lock, although the process in the lock file does not run.
+    """Return True if any process has the lock. The process in the lock file does not run.
 
     A process in another container may have the lock, because its pid is not visible in this
     container. This function takes the lock for a short time, in which no writer can take the lock.
-    So call this function only if a crash is likely.
+    So call this function only if the writer has probably crashed.
     """
     with (directory / LOCK_FILE).open("rb") as file:
         try:

@@ -146,7 +146,8 @@ class Environment:
     def lengthen_file(self, fd: int) -> None:
         """Extend the data file so that it contains the space of all pages.
 
-        LMDB does not write a page that is freed in the transaction that allocated the page.
+        The file may be shorter, because LMDB does not write a page that one transaction both
+        allocates and frees.
         """
         needed = (self.native.info()["last_pgno"] + 1) * self._page_bytes
         if os.fstat(fd).st_size < needed:

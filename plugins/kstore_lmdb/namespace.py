@@ -23,7 +23,7 @@ Lookup = Callable[[bytes], bytes | None]
 
 
 class Source(Protocol):
-    """A database or snapshot, whose read transaction its namespaces use."""
+    """A database or a snapshot. Its namespaces read with its read transaction."""
 
     path: Path
 

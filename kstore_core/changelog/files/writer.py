@@ -136,7 +136,7 @@ class LogWriter:
     def _parts(self, data: bytes) -> Iterator[tuple[bytes, int]]:
         """Yield the batches for each segment, and the offset after these batches.
 
-        Between two segments, this closes the last segment.
+        Before it yields the batches of a new segment, the method closes the current segment.
         """
         begin = at = 0
         next_offset = self._tail.next_offset
@@ -179,8 +179,9 @@ class LogWriter:
     def _settle(self) -> None:
         """Make the files end at the tail.
 
-        This undoes an interrupted write. It also moves the bytes that followed the last whole batch
-        at the open to another file. If this call is interrupted, the next write repeats the call.
+        This undoes an interrupted write. If the log ended with an incomplete batch when it was
+        opened, the method also moves these bytes to another file. If this call is interrupted, the
+        next write repeats the call.
         """
         if self._undo is not None:
             self._take_back(self._undo)

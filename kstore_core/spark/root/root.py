@@ -170,8 +170,9 @@ class Root:
     def begin(self, job: str) -> None:
         """Write the marker file of ``job``, so that the job's tasks may upload files.
 
-        Raise an UnsupportedError if the storage ignores the condition that a file must be new, as
-        old S3 servers do. On such a storage, two writers could publish the same version.
+        Raise an UnsupportedError if the storage overwrites an existing file although the request
+        permits only a new file, as old S3 servers do. On such a storage, two writers could publish
+        the same version.
         """
         try:
             check_conditions(self.storage, f"{self.attempts(job)}/{_BEGUN}")

@@ -341,7 +341,7 @@ def _refuse_nulls(rows: pa.Table) -> None:
 
 
 def _whole(times: pa.Array, spec: StoreSpec) -> Indices:
-    """Return times in ms. Raise a SpecError if two versions could fall into one millisecond."""
+    """Return times in ms. Raise a SpecError if a version's time is not a whole number of ms."""
     down, up = millis(times)
     if spec.format.versioned:
         finer = np.flatnonzero(down != up)

@@ -153,9 +153,10 @@ def examine_root(
 ) -> Verified:
     """Examine a root and the local shards of its newest version, without reading rows.
 
-    The function compares only the sizes of files with the manifests, and changes nothing. It calls
-    :func:`kstore_core.maintenance.doctor.examine` with ``changelog`` for each shard in a local
-    directory. The other arguments and the errors are those of :func:`verify_root`.
+    The function compares the sizes of the root's files with the manifests, but does not read their
+    contents, and changes nothing. It calls :func:`kstore_core.maintenance.doctor.examine` with
+    ``changelog`` for each shard in a local directory. The other arguments and the errors are those
+    of :func:`verify_root`.
     """
     from kstore_core.maintenance.doctor import examine
 

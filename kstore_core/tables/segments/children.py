@@ -319,9 +319,10 @@ class ChildSegments:
     def sync(self, child: Child) -> None:
         """Sync a segment and its directories after the first write to the segment.
 
-        The first write and the name of the database then survive a power cut. At the durability
-        ``changelog`` nothing is synced, because a crash loses the rows together with their offsets.
-        At ``power`` nothing is synced either, because every write survives a power cut.
+        The first write and the name of the database then survive a power cut. With the durability
+        ``changelog`` the method syncs nothing: a crash loses the rows and their offsets together,
+        so a restore from the changelog writes the lost rows again. At ``power`` nothing is synced
+        either, because every write survives a power cut.
         """
         if self._options.durability == "process" and child.database is not None:
             child.database.sync()

@@ -47,7 +47,7 @@ def look_at(
     shape: str | None = None,
     store: str | None = None,
 ) -> Layout:
-    """Return the layout of a database for an open in ``value_format``, without changing anything.
+    """Return the older format and the older namespaces of a database, without changes.
 
     Parameters
     ----------
