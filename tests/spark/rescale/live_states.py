@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from kstore_core.spark import map_state
 from kstore_core.spark.live.layout import LiveLayout
 from kstore_core.spark.map_state.sharding import Sharding
 from tests.spark.map_state.task_runs import TOTALS, running_total
+from tests.spark.support.streams import AVAILABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,3 +44,38 @@ def totals(root: Path) -> dict[str, int]:
                 assert partition(key.encode(), shards) == number
                 held[key] = total
     return held
+
+
+class Streamed:
+    """A stream of running totals, which runs until it has read all files that have arrived.
+
+    Attributes
+    ----------
+    given : list
+        The number and the sorted rows of each micro-batch that was emitted.
+    """
+
+    def __init__(self, spark: SparkSession, scratch: Path, **options: Any) -> None:
+        self.given: list[tuple[int, list[tuple[Any, ...]]]] = []
+        self._spark, self._options = spark, options
+        self._source, self._checkpoint = scratch / "in", str(scratch / "checkpoint")
+        self._source.mkdir()
+
+    def arrive(self, number: int) -> None:
+        """Put a file with all amounts."""
+        lines = [json.dumps({"key": key, "amount": amount}) for key, amount in AMOUNTS]
+        (self._source / f"{number}.json").write_text("\n".join(lines))
+
+    def run(self, *, fails: bool = False, **options: Any) -> None:
+        """Run the query to its end; its sink may fail after it has the rows."""
+
+        def emit(df: Any, number: int) -> None:
+            self.given.append((number, sorted(map(tuple, df.collect()))))
+            if fails:
+                raise RuntimeError("the sink fails")
+
+        rows = self._spark.readStream.schema("key string, amount long").json(str(self._source))
+        options = {**self._options, **options}
+        out = map_state(rows, running_total, TOTALS, schema="key string, total long", **options)
+        writer = out.writeStream.foreachBatch(emit).trigger(**AVAILABLE)
+        writer.option("checkpointLocation", self._checkpoint).start().awaitTermination()

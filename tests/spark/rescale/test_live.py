@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import subprocess
 from collections import Counter
@@ -18,8 +17,7 @@ from kstore_core.errors import EngineLockedError, SpecError, StateError, Unsuppo
 from kstore_core.spark import map_state, rescale
 from kstore_core.spark.map_state.sharding import PARTITION_TIMES
 from tests.spark.map_state.task_runs import TOTALS, amounts, epoch, make_task, running_total
-from tests.spark.rescale.live_states import AMOUNTS, run, totals
-from tests.spark.support.streams import AVAILABLE
+from tests.spark.rescale.live_states import AMOUNTS, Streamed, run, totals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,48 +92,32 @@ def test_stores_of_other_shapes(spark: SparkSession, tmp_path: Path, shape: str)
 
 
 def test_a_stream_goes_on_with_its_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
-    source, root, given = tmp_path / "in", tmp_path / "state", []
-    source.mkdir()
-
-    def stream(*, fails: bool = False, **options: Any) -> None:
-        def emit(df: Any, number: int) -> None:
-            given.append((number, sorted(map(tuple, df.collect()))))
-            if fails:
-                raise RuntimeError("the sink fails")
-
-        rows = spark.readStream.schema("key string, amount long").json(str(source))
-        schema = "key string, total long"
-        out = map_state(rows, running_total, TOTALS, root=root, schema=schema, **options)
-        writer = out.writeStream.foreachBatch(emit).trigger(**AVAILABLE)
-        writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
-
-    def arrive(number: int) -> None:
-        lines = [json.dumps({"key": key, "amount": amount}) for key, amount in AMOUNTS]
-        (source / f"{number}.json").write_text("\n".join(lines))
-
-    arrive(0)
-    stream(partitions=4)
+    root = tmp_path / "state"
+    streamed = Streamed(spark, tmp_path, root=root)
+    given = streamed.given
+    streamed.arrive(0)
+    streamed.run(partitions=4)
     rescale(root, partitions=2)
-    arrive(1)
-    stream()
+    streamed.arrive(1)
+    streamed.run()
     assert given == [(n, sorted((key, v * (n + 1)) for key, v in AMOUNTS)) for n in (0, 1)]
 
-    arrive(2)
+    streamed.arrive(2)
     with pytest.raises(Exception, match="the sink fails"):
-        stream(fails=True)
+        streamed.run(fails=True)
     rescale(root, partitions=3)
     with pytest.raises(Exception, match="go back to the earlier shards") as refused:
-        stream()
+        streamed.run()
     wanted = {key: amount * 3 for key, amount in AMOUNTS}
     assert totals(root) == wanted
     command = str(refused.value).partition("with: ")[2].partition(". Run the query")[0]
     assert shlex.split(command)[0] == "cp"
     subprocess.run(shlex.split(command), check=True)
-    stream()
+    streamed.run()
     assert given[-1] == given[-2] == (2, sorted(wanted.items()))
     rescale(root, partitions=3)
-    arrive(3)
-    stream()
+    streamed.arrive(3)
+    streamed.run()
     assert given[-1] == (3, sorted((key, amount * 4) for key, amount in AMOUNTS))
 
 

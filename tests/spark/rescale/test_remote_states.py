@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from kstore_core import open_state
 from kstore_core.codec import partition
 from kstore_core.errors import CommitConflictError, SpecError, StateError
-from kstore_core.spark import map_state, rescale, vacuum
+from kstore_core.spark import rescale, vacuum
 from kstore_core.spark.map_state.sharding import Sharding, newest_document
 from kstore_core.spark.remote.layout import RemoteLayout
 from kstore_core.spark.rescale import remote
@@ -25,11 +24,9 @@ from tests.spark.map_state.task_runs import (
     epoch,
     given_by,
     make_task,
-    running_total,
 )
-from tests.spark.rescale.live_states import AMOUNTS, run
+from tests.spark.rescale.live_states import AMOUNTS, Streamed, run
 from tests.spark.support.object_store import Bucket
-from tests.spark.support.streams import AVAILABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,48 +92,31 @@ def test_runs_go_on_where_they_were(spark: SparkSession, place: Bucket) -> None:
 def test_a_stream_goes_on_with_its_checkpoint(
     spark: SparkSession, tmp_path: Path, bucket: Bucket
 ) -> None:
-    source, given = tmp_path / "in", []
-    source.mkdir()
-
-    def stream(*, fails: bool = False, **options: Any) -> None:
-        def emit(df: Any, number: int) -> None:
-            given.append((number, sorted(map(tuple, df.collect()))))
-            if fails:
-                raise RuntimeError("the sink fails")
-
-        rows = spark.readStream.schema("key string, amount long").json(str(source))
-        options = {"root": bucket.address(), "storage_options": bucket.options, **options}
-        out = map_state(rows, running_total, TOTALS, schema="key string, total long", **options)
-        writer = out.writeStream.foreachBatch(emit).trigger(**AVAILABLE)
-        writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
-
-    def arrive(number: int) -> None:
-        lines = [json.dumps({"key": key, "amount": amount}) for key, amount in AMOUNTS]
-        (source / f"{number}.json").write_text("\n".join(lines))
-
-    arrive(0)
-    stream(partitions=4)
+    streamed = Streamed(spark, tmp_path, root=bucket.address(), storage_options=bucket.options)
+    given = streamed.given
+    streamed.arrive(0)
+    streamed.run(partitions=4)
     rescaled(bucket, 2)
-    arrive(1)
-    stream()
+    streamed.arrive(1)
+    streamed.run()
     assert given == [(n, sorted((key, v * (n + 1)) for key, v in AMOUNTS)) for n in (0, 1)]
-    arrive(2)
+    streamed.arrive(2)
     with pytest.raises(Exception, match="the sink fails"):
-        stream(fails=True)
+        streamed.run(fails=True)
     rescaled(bucket, 3)
     with pytest.raises(Exception, match="go back to the earlier shards") as refused:
-        stream()
+        streamed.run()
     words = str(refused.value).partition("with: copy ")[2].partition(". Run the query")[0]
     before, _, after = words.partition(" to the new file ")
     storage = bucket.root().storage
     names = [place.removeprefix(f"{storage.name}/") for place in (before, after)]
     storage.put_new(names[1], storage.read(names[0]))
-    stream()
+    streamed.run()
     wanted = sorted((key, amount * 3) for key, amount in AMOUNTS)
     assert given[-1] == given[-2] == (2, wanted)
     rescaled(bucket, 3)
-    arrive(3)
-    stream()
+    streamed.arrive(3)
+    streamed.run()
     assert given[-1] == (3, sorted((key, amount * 4) for key, amount in AMOUNTS))
 
 
