@@ -12,6 +12,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, Pipe
 from typing import Any, Self
 
+from kstore_core.errors import EngineError
 from kstore_core.maintenance.verify.protocol import Job, Unit
 from kstore_core.maintenance.verify.worker import Worker
 
@@ -50,6 +51,7 @@ class Child:
 
     def __init__(self, job: Job, patience_s: float) -> None:
         self._patience_s = patience_s
+        self._root = job.root
         self._is_ready = False
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
         self._ours, theirs = Pipe()
@@ -84,12 +86,16 @@ class Child:
         ------
         DiedError
             The child ended. This object cannot be used again.
+        EngineError
+            The child could not start, so it has read nothing.
         """
         try:
             self._ours.send(unit)
             while True:
                 patience = self._patience_s if self._is_ready else _START_TIMEOUT_S
                 if not self._ours.poll(patience):
+                    if not self._is_ready:
+                        raise self._not_started(f"it was not ready after {patience:g} s")
                     raise DiedError(
                         f"the process sent no message for {patience:g} s, so verify killed it"
                     )
@@ -101,7 +107,16 @@ class Child:
                     return content
                 on_message(name, content)
         except (EOFError, OSError):
+            if not self._is_ready:
+                raise self._not_started(self._exit_reason()) from None
             raise DiedError(self._exit_reason()) from None
+
+    def _not_started(self, why: str) -> EngineError:
+        return EngineError(
+            f"the process that reads the data of {self._root} did not start: {why}. It read "
+            f"nothing, so this says nothing about the data. Look at the installation of kstore and "
+            f"of the engine for {sys.executable}, and at the free memory"
+        )
 
     def _exit_reason(self) -> str:
         code = self._process.wait()

@@ -104,6 +104,8 @@ def verify(
         with a stored spec, or ``compare`` is given without a changelog.
     UnknownEngineError, EngineUnavailableError
         The engine is not installed, or cannot be loaded.
+    EngineError
+        The process that reads the data could not start, so the data were not verified.
     UnsupportedError
         The engine keeps its rows in the memory of one process.
     """

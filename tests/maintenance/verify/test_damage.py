@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from kstore_core import open_state, stores
-from kstore_core.maintenance.verify import verify
+from kstore_core.errors import EngineError
+from kstore_core.maintenance.verify import subprocesses, verify
 from kstore_lmdb.engine import LMDBEngine
 from tests.maintenance.verify.dying import DyingEngine, LockedEngine
 from tests.maintenance.verify.stores import hashed
@@ -132,3 +133,16 @@ def test_what_somebody_holds_is_locked(tmp_path: Path) -> None:
     assert "kstore doctor" in locked[0].remedy
     notes = [finding for finding in found.findings if finding.severity == "note"]
     assert {finding.why for finding in notes} == {"its pages change"}
+
+
+def test_a_process_that_cannot_start_says_nothing_about_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path / "0_0", "s")
+    monkeypatch.setattr(subprocesses, "_SCRIPT", "raise SystemExit('no library')")
+    with pytest.raises(EngineError, match=r"did not start: exit code 1 \(no library\)"):
+        verify(tmp_path / "0_0")
+    monkeypatch.setattr(subprocesses, "_SCRIPT", "import time; time.sleep(60)")
+    monkeypatch.setattr(subprocesses, "_START_TIMEOUT_S", 0.1)
+    with pytest.raises(EngineError, match=r"it was not ready after 0\.1 s"):
+        verify(tmp_path / "0_0")
