@@ -6,6 +6,7 @@ import errno
 import gc
 import os
 import signal
+import time
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -130,8 +131,10 @@ def test_readers_beside_a_busy_writer_see_one_moment(tmp_path: Path) -> None:
     with python(WRITER.replace("print", "n or print"), tmp_path, "process") as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "0\n"
-        seen = []
-        for _ in range(40):
+        seen: list[int] = []
+        until = time.monotonic() + 60
+        while len(seen) < 40 or len(set(seen)) < 5:
+            assert time.monotonic() < until, "the writer writes nothing"
             reader = LMDBEngine().open(tmp_path, "s", read_only=True)
             number = int(reader.namespace("offsets").get(b"n") or -1)
             keys = [int(key) for key, _ in scanned(reader.namespace("default"))]
@@ -140,7 +143,6 @@ def test_readers_beside_a_busy_writer_see_one_moment(tmp_path: Path) -> None:
             seen.append(number)
         writer.kill()
     assert seen == sorted(seen)
-    assert len(set(seen)) > 3
 
 
 def test_a_killed_creation_leaves_nothing_in_the_way(

@@ -155,8 +155,8 @@ def test_damage_is_told(storage: LocalFiles, machine: Machine) -> None:
         commit.write_text(spoiled)
         with pytest.raises(InconsistentStateError, match=r"01\.json is not a commit of a shard"):
             apply(task, 1, ROWS)
-    commit.write_text(text.replace('"format":1', '"format":2'))
-    with pytest.raises(StateError, match=r"has the layout 2, .* up to 1\. Upgrade kstore"):
+    commit.write_text(text.replace('"format":1', '"format":3'))
+    with pytest.raises(StateError, match=r"has the layout 3, .* up to 2\. Upgrade kstore"):
         apply(task, 1, ROWS)
     commit.write_text(text)
     assert apply(task, 1, [("a", 0)]) == [("a", 4)]
