@@ -6,9 +6,9 @@ import errno
 import gc
 import os
 import signal
-import time
 import stat
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
