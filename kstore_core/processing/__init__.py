@@ -13,8 +13,9 @@
 >>> topology = topology.add_sink("out", "totals", ["count"], key=serdes.UTF8, value=serdes.INT64)
 >>> with TestDriver(topology, start_ms=0) as driver:
 ...     driver.pipe_input("words", "a", b"", timestamp=5)
-...     [(record.key, record.value, record.timestamp) for record in driver.read_output("totals")]
-[('a', 1, 5)]
+...     for record in driver.read_output("totals"):
+...         print(record.key, record.value, record.timestamp)
+a 1 5
 """
 
 from kstore_core.processing.driver import StoreMetadata, TestDriver
