@@ -18,7 +18,7 @@ from kstore_core.errors import (
     StorageUnavailableError,
     UnsupportedError,
 )
-from kstore_core.spark import rescale, vacuum
+from kstore_core.spark import vacuum
 from kstore_core.spark.live.epochs import BATCH, Epoch
 from kstore_core.spark.map_state.plan import _bound
 from kstore_core.spark.map_state.sharding import Sharding
@@ -36,7 +36,7 @@ from tests.spark.remote.machines import Machine, apply, commits_of, moved
 from tests.spark.support.object_store import Bucket, ignore_conditions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 
 @pytest.mark.parametrize("engine", ["lmdb", "rocksdb"])
@@ -210,12 +210,6 @@ def test_runs_are_numbered(bucket: Bucket) -> None:
     state = make_task(bucket.root().storage).state
     assert [state.begin_run() for _ in range(3)] == [1, 2, 3]
     assert [name for name in state.layout.names() if name.startswith("run-")] == ["run-3"]
-
-
-def test_a_state_on_an_object_store_keeps_its_shards(spark: SparkSession, bucket: Bucket) -> None:
-    apply(make_task(bucket.root().storage), 0, ROWS)
-    with pytest.raises(UnsupportedError, match=r"state 'totals' of s3://.* is on an object store"):
-        rescale(bucket.address(), partitions=2, storage_options=bucket.options, spark=spark)
 
 
 def bound(bucket: Bucket) -> Any:
