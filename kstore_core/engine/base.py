@@ -128,7 +128,7 @@ class Engine(ABC):
         return []
 
     def make_parent(self, root: Path, store: str, *, durability: Durability = "process") -> bool:
-        """Create a store that has no child yet, so that :meth:`parents` lists the store.
+        """Create an empty store, which :meth:`parents` then lists although it has no child yet.
 
         A window or session store that was opened but never committed has no child. By default this
         method does nothing, and :meth:`parents` lists a store only when it has a child.

@@ -127,8 +127,9 @@ def fitted(kind: Type, value: Decimal, where: str) -> Decimal:
     except decimal.DecimalException:
         pass
     raise ValueError(
-        f"{where} takes numbers of at most {kind.precision} digits, {kind.scale} of them after the "
-        f"point, not {value}; round the number, or use a decimal with more digits"
+        f"{where} takes numbers of at most {kind.precision - kind.scale} digits before the point "
+        f"and {kind.scale} after it, not {value}; round the number, or use a decimal type with more "
+        "digits"
     )
 
 

@@ -85,8 +85,8 @@ class StateLogs:
             raise SpecError(
                 f"the changelog {self._one.topic}-{self._one.partition} already belongs to the "
                 f"store {other!r}, so the store {spec.name!r} cannot use it. To open both stores, "
-                "open the state directory with the path of a directory as changelog=. kstore then "
-                "makes one changelog for each store"
+                "pass the path of a directory for logs instead of one changelog: "
+                "open_state(..., changelog='logs'). kstore then makes one changelog for each store"
             )
         return self._one
 

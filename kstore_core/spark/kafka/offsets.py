@@ -146,8 +146,13 @@ def placed(tree: object) -> Offsets:
                         "number"
                     )
                 place = (topic, int(number))
-                if place in found or place[1] > _MOST:
-                    raise ValueError(f"the partition {number!r} is given twice, or is too great")
+                if place in found:
+                    raise ValueError(f"the partition {number!r} of {topic!r} is given twice")
+                if place[1] > _MOST:
+                    raise ValueError(
+                        f"the partition {number!r} of {topic!r} is greater than {_MOST}, the "
+                        "greatest partition number"
+                    )
                 found[place] = offset
     except AttributeError as error:
         raise ValueError(

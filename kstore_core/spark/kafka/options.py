@@ -123,15 +123,15 @@ class KafkaOptions:
             )
         if self.starting is not None and self.starting.names(LATEST):
             raise SpecError(
-                "startingOffsets contains the latest offset, but a batch that starts at the latest "
-                "offset would be empty; startingOffsets must be earliest, or JSON with earliest "
-                f"offsets ({EARLIEST}) or offsets of 0 or more"
+                "startingOffsets must not contain the latest offset, because the batch would be "
+                "empty. Pass 'earliest', or JSON in which the offset of each partition is 0 or "
+                f"more, or {EARLIEST} for earliest"
             )
         if self.ending is not None and self.ending.names(EARLIEST):
             raise SpecError(
-                "endingOffsets contains the earliest offset, but a batch that ends at the earliest "
-                "offset would be empty; endingOffsets must be latest, or JSON with latest offsets "
-                f"({LATEST}) or offsets of 0 or more"
+                "endingOffsets must not contain the earliest offset, because the batch would be "
+                "empty. Pass 'latest', or JSON in which the offset of each partition is 0 or more, "
+                f"or {LATEST} for latest"
             )
 
     def check_stream(self) -> None:

@@ -28,8 +28,8 @@ class VersionedMachine(SegmentedMachine):
 
     def rewrite(self) -> None:
         raise NotImplementedError(
-            "rewrite is not needed for a versioned store: it has only one older format, so it is "
-            "upgraded only once"
+            "a versioned store does not support rewrite(), which is needed only before a second "
+            "upgrade: a versioned store has only one older format"
         )
 
     def version(self, record: Any) -> Any:

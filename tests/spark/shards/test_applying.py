@@ -210,7 +210,7 @@ def test_partition_time_where_there_is_none_is_refused() -> None:
         check_log_columns(bare, VERSIONS, partition_time=True)
     check_log_columns(bare, VERSIONS)
     wrong: Any = "headers"
-    with pytest.raises(SpecError, match="partition_time='headers' is not True or False"):
+    with pytest.raises(SpecError, match="partition_time must be True or False, not 'headers'"):
         check_log_columns(schema, VERSIONS, partition_time=wrong)
     with pytest.raises(SpecError, match="partition_time='headers' is not true or false"):
         write_options({"path": "/x", "partition_time": "headers"})
