@@ -151,6 +151,10 @@ class TimeHeap(Generic[T]):
     def __len__(self) -> int:
         return len(self._items)
 
+    def __iter__(self) -> Iterator[T]:
+        """Iterate over the items, in no particular order."""
+        return iter(self._items)
+
     def peek(self) -> T | None:
         """Return the first item, or None if the heap is empty."""
         return self._items[0] if self._items else None

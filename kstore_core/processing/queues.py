@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -73,14 +73,22 @@ class Schedule:
         The time of the next call in ms.
     node : object
         The node whose processor has made the schedule.
+    name : str
+        The name of the node, and the number of the schedule among those of the node.
     """
 
     def __init__(
-        self, time: int, interval_ms: int, callback: Callable[[int], object], node: Any
+        self,
+        time: int,
+        interval_ms: int,
+        callback: Callable[[int], object],
+        node: Any,
+        name: str,
     ) -> None:
         self.time = time
         self.callback = callback
         self.node = node
+        self.name = name
         self._interval_ms = interval_ms
         self._is_cancelled = False
 
@@ -107,6 +115,25 @@ class Schedules:
     def add(self, schedule: Schedule) -> None:
         """Add a schedule."""
         self._waiting.push(schedule)
+
+    def __iter__(self) -> Iterator[Schedule]:
+        """Iterate over the schedules that are not cancelled, in no particular order."""
+        return (schedule for schedule in self._waiting if not schedule.is_cancelled)
+
+    def resume(self, times: Mapping[str, int | None]) -> None:
+        """Give the schedules the times of the next calls that an earlier task had, by name.
+
+        None cancels a schedule. A schedule that ``times`` does not name keeps its time.
+        """
+        schedules = sorted(self, key=attrgetter("name"))
+        self._waiting = TimeHeap(attrgetter("time"))
+        for schedule in schedules:
+            time = times.get(schedule.name, schedule.time)
+            if time is None:
+                schedule.cancel()
+            else:
+                schedule.time = time
+                self.add(schedule)
 
     def run(self, now: int, call: Callable[[Schedule], object]) -> bool:
         """Call each schedule whose time has come once. Return True if there was one."""

@@ -85,6 +85,7 @@ class RunningNode:
         self.children: dict[str, RunningNode] = {}
         self._task = task
         self._is_open = False
+        self._schedules = 0
         self._current_record = current_record
         self._stores: dict[str, Any] = {}
         self._processor: Processor | None = None
@@ -185,7 +186,8 @@ class RunningNode:
             first = to_millis(start)
         else:
             first = 0 if time == "stream_time" else now + interval_ms
-        made = Schedule(first, interval_ms, callback, self)
+        self._schedules += 1
+        made = Schedule(first, interval_ms, callback, self, f"{self.name}/{self._schedules}")
         if start is not None and first < now:
             made.advance(now)
         self._task.schedules[time].add(made)

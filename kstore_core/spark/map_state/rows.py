@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kstore_core import arrow
-from kstore_core.codec import Headers, decode_aggregation_with_headers, encode_column
 from kstore_core.spark.columns.arrow import combined, millis
+from kstore_core.spark.columns.headers import headers_list
 
 __all__ = ["Groups", "Rows", "Times"]
 
@@ -132,7 +132,7 @@ class _Decoded:
     def _decode(self, column: pa.Array) -> list[Any]:
         kind = column.type
         if _are_headers(kind):
-            return _headers(column.cast(arrow.headers_type()))
+            return headers_list(column)
         if pa.types.is_timestamp(kind) and kind.tz is not None:
             return _times(column, as_millis=self._as_millis)
         return list(column.to_pylist())
@@ -160,20 +160,6 @@ def _are_headers(kind: pa.DataType) -> bool:
     texts = (pa.string(), pa.large_string()), (pa.binary(), pa.large_binary())
     names = (key.name, value.name)
     return names == arrow.HEADERS_FIELDS and key.type in texts[0] and value.type in texts[1]
-
-
-def _headers(column: pa.Array) -> list[Any]:
-    """Convert a column of headers to Headers objects. A null gives empty Headers.
-
-    A Headers object decodes its bytes when it is first used.
-    """
-    empty = pa.array([b""] * len(column), pa.binary())
-    raw = encode_column(empty, headers=column, layout="aggregation_with_headers")
-    found: list[Any] = []
-    for row in raw.to_pylist():
-        _, headers = decode_aggregation_with_headers(row)
-        found.append(Headers() if headers is None else headers)
-    return found
 
 
 def _times(column: pa.Array, *, as_millis: bool) -> list[Any]:

@@ -17,10 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kstore_core.engine import Durability
-from kstore_core.errors import EngineLockedError, SpecError, StateError, UncommittedLimitError
+from kstore_core.errors import SpecError, StateError
 from kstore_core.spark.columns.partition_headers import latest_partition_time
-from kstore_core.spark.live.epochs import BATCH, Epoch, commit_epoch, epoch_of_task, last_epoch
+from kstore_core.spark.live.epochs import Epoch, commit_epoch, epoch_of_task
 from kstore_core.spark.live.shard import LiveShard
+from kstore_core.spark.map_state.applying import apply_epoch, is_applied, opened
 from kstore_core.spark.map_state.output import OutputRows
 from kstore_core.spark.map_state.replay import (
     OUTPUT_NOTE,
@@ -30,7 +31,6 @@ from kstore_core.spark.map_state.replay import (
 )
 from kstore_core.spark.map_state.rows import Groups, Rows, Times
 from kstore_core.spark.map_state.sharding import BoundState
-from kstore_core.spark.runtime.engines import engine_on_worker, this_worker
 from kstore_core.spark.shards.routing import split_shard
 from kstore_core.spec import StoreSpec
 
@@ -107,45 +107,29 @@ class ShardTask:
         EngineLockedError if another task has locked the shard. Raises UncommittedLimitError if the
         epoch writes more than ``uncommitted_max_bytes`` bytes.
         """
-        self.state.check_seen()
-        if epoch.query != BATCH:
-            self.state.claim(epoch.query)
-        engine_on_worker(self.engine)
-        try:
-            while True:
-                with self.state.checkout(shard, self.engine, self.lock_timeout_s) as live:
-                    output = self._applied(live, shard, epoch, rows)
-                    if live.commit(epoch):
-                        return output
-                # Another attempt was faster. Its output, which the state now contains, counts.
-        except EngineLockedError as error:
-            error.add_note(
-                f"the task of {epoch} for shard {shard} on {this_worker()} waited "
-                f"{self.lock_timeout_s} s for the lock. A task that Spark has abandoned may still "
-                "run; pass a greater lock_timeout_s"
-            )
-            raise
+        return apply_epoch(
+            self.state,
+            shard,
+            self.engine,
+            epoch,
+            self.lock_timeout_s,
+            functools.partial(self._applied, shard, epoch, rows),
+        )
 
-    def _applied(self, live: LiveShard, shard: int, epoch: Epoch, rows: pa.Table) -> pa.RecordBatch:
+    def _applied(self, shard: int, epoch: Epoch, rows: pa.Table, live: LiveShard) -> pa.RecordBatch:
         """Apply an epoch to the state directory of a shard, and commit and close the directory."""
-        from kstore_core import open_state
-
-        state = open_state(
-            live.path,
-            engine=live.engine,
+        with opened(
+            live,
+            shard,
+            epoch,
             durability=self.durability,
-            transactional=True,  # Otherwise rows could be committed without their epoch.
             uncommitted_max_bytes=self.uncommitted_max_bytes,
             lock_timeout_s=self.lock_timeout_s,
-        )
-        try:
+        ) as state:
             if live.is_shared:
                 self.state.check_seen()
             store = state.open(self.spec)
-            last = last_epoch(state, epoch.query)
-            if last is not None and last >= epoch.number:
-                if last > epoch.number:
-                    raise _contains_later(live.where, epoch, last)
+            if is_applied(state, epoch, live.where):
                 notes = state.notes(self.spec.name)
                 note = notes.get(OUTPUT_NOTE)
                 if note is None and RESCALED_NOTE in notes:
@@ -163,21 +147,6 @@ class ShardTask:
                     state.advance(latest)
             output_note = {OUTPUT_NOTE: encode_output(epoch, output, self.work.name)}
             commit_epoch(state, epoch.query, epoch.number, notes=output_note)
-        except UncommittedLimitError as error:
-            error.add_note(
-                f"{epoch} writes more than {self.uncommitted_max_bytes} bytes to shard {shard}; "
-                "make batches smaller, use more partitions, or pass a greater "
-                "uncommitted_max_bytes"
-            )
-            raise
-        except Exception as error:
-            error.add_note(
-                f"this error occurred when map_state applied {epoch} to shard {shard} "
-                f"({live.where}). Nothing was committed"
-            )
-            raise
-        finally:
-            state.close()
         return output
 
     def _rescaled(self, shard: int, epoch: Epoch) -> StateError:
@@ -270,17 +239,3 @@ class KeyedFunction:
         except SpecError as error:
             error.add_note(f"the function {self.name} returned this output")
             raise
-
-
-def _contains_later(where: str, epoch: Epoch, last: int) -> StateError:
-    if epoch.query == BATCH:
-        return StateError(
-            f"{where} already contains batch run {last}, so {epoch}, which was planned earlier, "
-            "cannot be applied. Call map_state again, and evaluate the result before the next call "
-            "on the same root"
-        )
-    return StateError(
-        f"{where} already contains epoch {last} of the query {epoch.query}, but Spark runs epoch "
-        f"{epoch.number}, so the checkpoint is older than the state. Restore the checkpoint and "
-        "the state from copies of the same time, or pass another root and a new checkpoint"
-    )

@@ -155,9 +155,9 @@ def check_log_columns(schema: StructType, spec: StoreSpec, *, partition_time: bo
     types, wanted = _log_types(spec, [field.name for field in schema.fields])
     if not isinstance(partition_time, bool):
         raise SpecError(
-            f"partition_time must be True or False, not {partition_time!r}. With True, kstore reads "
-            "the partition time from the header 'partition-time' in the column 'headers'; no other "
-            "column can be used"
+            f"partition_time must be True or False, not {partition_time!r}. With True, kstore "
+            "reads the partition time from the header 'partition-time' in the column 'headers'; no "
+            "other column can be used"
         )
     if partition_time and spec.shape == "key_value":
         raise SpecError(

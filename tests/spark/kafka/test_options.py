@@ -109,10 +109,10 @@ def test_topics_that_are_not_named_well(which: dict[str, str], why: str) -> None
     ("more", "why"),
     [
         ({"maxOffsetsPerTrigger": "5"}, "to limit a batch, set endingOffsets"),
-        ({"startingOffsets": "latest"}, "would be empty; startingOffsets"),
-        ({"startingOffsets": '{"orders": {"0": -1}}'}, "would be empty; startingOffsets"),
-        ({"endingOffsets": "earliest"}, "would be empty; endingOffsets"),
-        ({"endingOffsets": '{"orders": {"0": -2}}'}, "would be empty; endingOffsets"),
+        ({"startingOffsets": "latest"}, "must not contain the latest offset"),
+        ({"startingOffsets": '{"orders": {"0": -1}}'}, "must not contain the latest offset"),
+        ({"endingOffsets": "earliest"}, "must not contain the earliest offset"),
+        ({"endingOffsets": '{"orders": {"0": -2}}'}, "must not contain the earliest offset"),
     ],
 )
 def test_what_a_batch_is_not_asked(more: dict[str, str], why: str) -> None:

@@ -1,0 +1,49 @@
+"""The function of the driver that runs each micro-batch of a topology."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, TypeAlias
+
+from kstore_core.spark.runtime.worker_errors import typed_errors
+from kstore_core.spark.subtopologies.stages import Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["EpochRunner", "Sink"]
+
+Sink: TypeAlias = "Callable[[DataFrame, int], object] | None"
+"""A function that gets the rows of a topic and the number of their micro-batch."""
+
+
+@dataclass(frozen=True)
+class EpochRunner:
+    """The object that ``foreachBatch`` calls with the records of each micro-batch."""
+
+    stages: tuple[Stage, ...]
+    sinks: Mapping[str, Sink]
+
+    def __call__(self, batch: DataFrame, epoch: int) -> None:
+        """Run all stages, and pass the records of each topic to its sink."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        topic = F.col("topic")
+        sent: list[DataFrame] = []
+        batch.persist()
+        try:
+            for stage in self.stages:
+                read = [each.where(topic.isin(stage.topics)) for each in (batch, *sent)]
+                sent.append(stage.run(reduce(type(batch).unionByName, read)).persist())
+            everything = reduce(type(batch).unionByName, sent)
+            with typed_errors():
+                everything.count()  # runs all stages
+            rows = everything.withColumn("timestamp", F.timestamp_millis("timestamp"))
+            for name, sink in self.sinks.items():
+                if sink is not None:
+                    sink(rows.where(topic == name), epoch)
+        finally:
+            for each in (*reversed(sent), batch):
+                each.unpersist()
