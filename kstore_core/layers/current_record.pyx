@@ -89,6 +89,12 @@ cdef class OpenRecord:
     def __dealloc__(self):
         self._current_record._alive -= 1
 
+    def __enter__(self):
+        self.enter()
+
+    def __exit__(self, *error):
+        self.leave()
+
     def enter(self):
         """Make this the current record of the calling task or thread.
 

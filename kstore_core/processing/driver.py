@@ -171,8 +171,8 @@ class TestDriver(StoreAccessors):
         keys, values = serdes_of(self._task.source_of(topic), topic)
         output = Output(
             topic,
-            serialized(keys, record.key, record.headers, f"the key for {topic}"),
-            serialized(values, record.value, record.headers, f"the value for {topic}"),
+            serialized(keys, record.key, record.headers, "the key for", topic),
+            serialized(values, record.value, record.headers, "the value for", topic),
             record.timestamp,
             record.headers,
         )
@@ -214,9 +214,10 @@ class TestDriver(StoreAccessors):
     def _record(self, output: Output, offset: int) -> Record[Any, Any]:
         topic, raw_key, raw_value, timestamp, headers = output
         keys, values = self._sinks[topic]
-        key = deserialized(keys, raw_key, headers, f"the key of {topic}-0@{offset}")
-        value = deserialized(values, raw_value, headers, f"the value of {topic}-0@{offset}")
-        return Record(key, value, timestamp, headers, topic, 0, offset)
+        origin = (topic, 0, offset)
+        key = deserialized(keys, raw_key, headers, "the key", origin)
+        value = deserialized(values, raw_value, headers, "the value", origin)
+        return Record(key, value, timestamp, headers, *origin)
 
     def read_output(self, topic: str) -> list[Record[Any, Any]]:
         """Return the records that sinks have written to a topic since the last call.

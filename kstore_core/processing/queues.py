@@ -55,9 +55,12 @@ class RecordQueues:
 
     def take(self) -> Input | None:
         """Remove and return the next record, or return None if there is none."""
-        if not len(self._waiting):
+        queue = self._waiting.peek()
+        if queue is None:
             return None
-        queue = self._waiting.pop()
+        if len(self._waiting) == 1 and len(queue) > 1:  # it stays the only one
+            return queue.popleft()
+        self._waiting.pop()
         record = queue.popleft()
         if queue:
             self._waiting.push(queue)

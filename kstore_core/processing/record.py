@@ -60,14 +60,12 @@ class Record(Generic[K, V]):
         partition: int = -1,
         offset: int = -1,
     ) -> None:
-        millis = to_millis(timestamp)
-        if millis < 0:
-            raise ValueError(f"the timestamp of a record must be 0 or above, not {millis}")
-        self._assign(key, value, millis, Headers(headers), topic, partition, offset)
-
-    def _assign(self, *values: Any) -> None:
-        for name, value in zip(_CONTENT + _ORIGIN, values, strict=True):
-            object.__setattr__(self, name, value)
+        millis = timestamp if type(timestamp) is int else to_millis(timestamp)
+        if not 0 <= millis < 2**63:
+            raise ValueError(
+                f"the timestamp of a record must be from 0 to 2**63 - 1, not {millis}"
+            )
+        _assign(self, (key, value, millis, Headers(headers), topic, partition, offset))
 
     def replace(self, **changes: Any) -> Record[Any, Any]:
         """Return a copy with other attributes. The copy has headers of its own.
@@ -77,12 +75,23 @@ class Record(Generic[K, V]):
         TypeError
             A keyword is not the name of an attribute.
         """
-        return Record(**{name: getattr(self, name) for name in _CONTENT + _ORIGIN} | changes)
+        known = [changes.pop(name, getattr(self, name)) for name in _CONTENT + _ORIGIN]
+        return Record(*known, **changes)
 
     def with_origin(self, topic: str | None, partition: int, offset: int) -> Self:
         """Return this record with another origin, and with the same headers object."""
         if (self.topic, self.partition, self.offset) == (topic, partition, offset):
             return self
         made = object.__new__(type(self))
-        made._assign(self.key, self.value, self.timestamp, self.headers, topic, partition, offset)
+        content = (self.key, self.value, self.timestamp, self.headers)
+        _assign(made, (*content, topic, partition, offset))
         return made
+
+
+# The attributes are frozen, and the setters of slots are the fastest way around.
+_SETTERS = [getattr(Record, name).__set__ for name in _CONTENT + _ORIGIN]
+
+
+def _assign(record: Record[Any, Any], values: tuple[Any, ...]) -> None:
+    for setter, value in zip(_SETTERS, values, strict=True):
+        setter(record, value)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from kstore_core.checks import check_choice
 from kstore_core.codec import Headers
@@ -20,7 +20,10 @@ from kstore_core.serdes import Serde
 from kstore_core.typed.serde_failures import serde_error
 from kstore_core.types import RecordContext, Time, to_millis
 
-__all__ = ["RunningNode", "TaskContext", "deserialized", "serialized"]
+__all__ = ["RunningNode", "TaskContext", "deserialized", "name_of", "serialized"]
+
+Origin: TypeAlias = tuple[str | None, int, int]
+"""The topic, the partition and the offset of a record."""
 
 _TIMES = ("stream_time", "wall_clock")
 
@@ -78,7 +81,7 @@ class RunningNode:
         self,
         node: Node,
         task: TaskContext,
-        current_record: Callable[..., AbstractContextManager[object]],
+        within: Callable[[RecordContext], AbstractContextManager[None]],
         stores: dict[str, Any],
     ) -> None:
         self.name = node.name
@@ -86,7 +89,7 @@ class RunningNode:
         self._task = task
         self._is_open = False
         self._schedules = 0
-        self._current_record = current_record
+        self._within = within
         self._stores: dict[str, Any] = {}
         self._processor: Processor | None = None
         self._process: Process = self.forward
@@ -99,7 +102,7 @@ class RunningNode:
     def init(self) -> None:
         """Initialise the processor."""
         if self._processor is not None:
-            self.run(partial(self._processor.init, self))
+            self.run(self._processor.init, self)
         self._is_open = True
 
     def close(self) -> None:
@@ -117,23 +120,17 @@ class RunningNode:
             )
         parent = self._task.running
         self._task.running = self
-        self.run(partial(self._process, record))
+        self.run(self._process, record)
         self._task.running = parent  # not after an error, whose note names the node
 
-    def run(self, call: Callable[[], object]) -> None:
+    def run(self, call: Callable[..., object], *args: object) -> None:
         """Call a function of the processor, whose stores then use the current record."""
         record = self._task.record
         if not self._stores or record is None:
-            call()
+            call(*args)
             return
-        with self._current_record(
-            topic=record.topic,
-            partition=record.partition,
-            offset=record.offset,
-            timestamp=record.timestamp,
-            headers=record.headers,
-        ):
-            call()
+        with self._within(record):
+            call(*args)
 
     def forward(self, record: Record[Any, Any], to: str | None = None) -> None:
         task = self._task
@@ -222,22 +219,33 @@ def _send(
     record: Record[Any, Any],
 ) -> None:
     headers = record.headers
-    key = serialized(serdes[0], record.key, headers, f"the key for the topic {topic}")
-    value = serialized(serdes[1], record.value, headers, f"the value for the topic {topic}")
+    key = serialized(serdes[0], record.key, headers, "the key for the topic", topic)
+    value = serialized(serdes[1], record.value, headers, "the value for the topic", topic)
     outputs.append(Output(topic, key, value, record.timestamp, headers.copy()))
 
 
-def serialized(serde: Serde[Any], given: Any, headers: Headers, what: str) -> bytes | None:
+def serialized(
+    serde: Serde[Any], given: Any, headers: Headers, what: str, place: str
+) -> bytes | None:
     """Return the bytes of a key or a value, or None for None. The serde may add headers."""
     try:
         return None if given is None else serde.serialize(given, headers)
     except Exception as error:
-        raise serde_error(error, f"the serde {serde.name} cannot write {what}") from error
+        raise serde_error(error, f"the serde {serde.name} cannot write {what} {place}") from error
 
 
-def deserialized(serde: Serde[Any], data: bytes | None, headers: Headers, what: str) -> Any:
-    """Return the key or the value that bytes contain, or None for None."""
+def deserialized(
+    serde: Serde[Any], data: bytes | None, headers: Headers, what: str, origin: Origin
+) -> Any:
+    """Return the key or the value of the record ``origin`` from its bytes, or None for None."""
     try:
         return None if data is None else serde.deserialize(data, headers)
     except Exception as error:
-        raise serde_error(error, f"the serde {serde.name} cannot read {what}") from error
+        text = f"the serde {serde.name} cannot read {what} of {name_of(origin)}"
+        raise serde_error(error, text) from error
+
+
+def name_of(origin: Origin) -> str:
+    """Return the name of a record in errors."""
+    topic, partition, offset = origin
+    return f"{topic}-{partition}@{offset}"

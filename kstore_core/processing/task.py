@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from functools import partial
 
 from kstore_core.errors import TopologyError
 from kstore_core.offsets.entries import Partition
@@ -18,7 +17,7 @@ from kstore_core.processing.nodes import Source, serdes_of
 from kstore_core.processing.processor import TimeKind
 from kstore_core.processing.queues import Input, RecordQueues, Schedule
 from kstore_core.processing.record import Record
-from kstore_core.processing.running import RunningNode, TaskContext, deserialized
+from kstore_core.processing.running import RunningNode, TaskContext, deserialized, name_of
 from kstore_core.processing.topology import Subtopology
 from kstore_core.state import StateDirectory
 from kstore_core.types import RecordContext
@@ -74,9 +73,10 @@ class Task:
         self._serdes = {topic: serdes_of(node, topic) for topic, node in part.sources.items()}
         stores = {spec.name: state.open(spec) for spec in part.specs}
         for node in part.nodes:
-            made = self._nodes[node.name] = RunningNode(node, self.context, state.record, stores)
+            made = self._nodes[node.name] = RunningNode(node, self.context, state.within, stores)
             for parent in node.parents:
                 self._nodes[parent].children[node.name] = made
+        self._readers = {topic: self._nodes[node.name] for topic, node in part.sources.items()}
         try:
             for made in self._nodes.values():
                 self._step(made, RecordContext(timestamp=self.context.system_time), made.init)
@@ -112,22 +112,19 @@ class Task:
         taken = self._queues.take()
         if taken is None:
             return False
-        where = (taken.topic, taken.partition)
-        sent = partition_time(taken.headers) if self._honours_partition_time else None
-        time = taken.timestamp
-        self.context.advance(where, time if sent is None else max(time, sent.read))
-        source = self.part.sources[taken.topic]
-        keys, values = self._serdes[taken.topic]
-        at = f"{taken.topic}-{taken.partition}@{taken.offset}"
-        key = deserialized(keys, taken.key, taken.headers, f"the key of {at}")
-        value = deserialized(values, taken.value, taken.headers, f"the value of {at}")
-        record = Record(key, value, time, taken.headers, *where, taken.offset)
-        context = RecordContext(*where, taken.offset, time, taken.headers)
-        node = self._nodes[source.name]
-        self._step(node, context, partial(node.forward, record), f", while it processed {at}")
+        topic, partition, offset, timestamp, raw_key, raw_value, headers = taken
+        where, origin = (topic, partition), (topic, partition, offset)
+        sent = partition_time(headers) if self._honours_partition_time else None
+        self.context.advance(where, timestamp if sent is None else max(timestamp, sent.read))
+        keys, values = self._serdes[topic]
+        key = deserialized(keys, raw_key, headers, "the key", origin)
+        value = deserialized(values, raw_value, headers, "the value", origin)
+        record = Record(key, value, timestamp, headers, *origin)
+        node = self._readers[topic]
+        self._step(node, RecordContext(*origin, timestamp, headers), node.forward, record)
         if sent is not None:
             self.context.advance(where, sent.sent)
-        self.offsets[where] = taken.offset
+        self.offsets[where] = offset
         return True
 
     def punctuate(self, time: TimeKind) -> bool:
@@ -141,21 +138,23 @@ class Task:
             return False
 
         def call(schedule: Schedule) -> None:
-            run = partial(schedule.node.run, partial(schedule.callback, now))
-            self._step(schedule.node, RecordContext(timestamp=now), run)
+            record = RecordContext(timestamp=now)
+            self._step(schedule.node, record, schedule.node.run, schedule.callback, now)
 
         return self.context.schedules[time].run(now, call)
 
     def _step(
-        self, node: RunningNode, record: RecordContext, call: Callable[[], object], at: str = ""
+        self, node: RunningNode, record: RecordContext, call: Callable[..., object], *args: object
     ) -> None:
         """Call a function of a node under the context of a record."""
         context = self.context
         context.system_time = self._clock()
         context.record, context.running = record, node
         try:
-            call()
+            call(*args)
         except Exception as error:
+            origin = (record.topic, record.partition, record.offset)
+            at = "" if record.topic is None else f", while it processed {name_of(origin)}"
             error.add_note(f"the node {context.running.name!r} raised this error{at}")
             raise
         finally:

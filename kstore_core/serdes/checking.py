@@ -128,8 +128,8 @@ def fitted(kind: Type, value: Decimal, where: str) -> Decimal:
         pass
     raise ValueError(
         f"{where} takes numbers of at most {kind.precision - kind.scale} digits before the point "
-        f"and {kind.scale} after it, not {value}; round the number, or use a decimal type with more "
-        "digits"
+        f"and {kind.scale} after it, not {value}; round the number, or use a decimal type with "
+        "more digits"
     )
 
 

@@ -15,7 +15,7 @@ from kstore_core.metrics import MetricsRegistry
 from kstore_core.offsets.checks import check_offsets
 from kstore_core.offsets.entries import Partition
 from kstore_core.offsets.notes import check_notes
-from kstore_core.partition_time import partition_time
+from kstore_core.partition_time import PartitionTime, partition_time
 from kstore_core.state.context import context_of
 from kstore_core.state.copying import write_checkpoint
 from kstore_core.state.snapshots import CommittedEngine, LeasedView, SnapshotLease
@@ -85,19 +85,26 @@ class StateDirectory(StateStores):
         FormatError
             The header ``partition-time`` is malformed.
         """
-        self._check()
         context = context_of(topic, partition, offset, timestamp, headers)
-        times = partition_time(context.headers) if self._honours_partition_time else None
-        record = OpenRecord(self._current_record, context)
-        try:
-            record.enter()
-            if times is not None:
-                self.advance(times.read)
+        with self.within(context):
             yield context
-            if times is not None:
-                self.advance(times.sent)
-        finally:
-            record.leave()
+
+    def within(self, context: RecordContext) -> contextlib.AbstractContextManager[None]:
+        """Set the input record of the writes within a block, as :meth:`record` does.
+
+        The values of ``context`` are not checked.
+        """
+        self._check()
+        record = OpenRecord(self._current_record, context)
+        times = partition_time(context.headers) if self._honours_partition_time else None
+        return record if times is None else self._advanced(record, times)
+
+    @contextlib.contextmanager
+    def _advanced(self, record: OpenRecord, times: PartitionTime) -> Iterator[None]:
+        with record:
+            self.advance(times.read)
+            yield
+            self.advance(times.sent)
 
     def advance(self, stream_time: Time) -> None:
         """Advance the stream time of all open stores. The next commit writes it to the stores.

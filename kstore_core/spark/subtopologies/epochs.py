@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
@@ -11,12 +12,25 @@ from kstore_core.spark.runtime.worker_errors import typed_errors
 from kstore_core.spark.subtopologies.stages import Stage
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["EpochRunner", "Sink"]
 
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+
 Sink: TypeAlias = "Callable[[DataFrame, int], object] | None"
 """A function that gets the rows of a topic and the number of their micro-batch."""
+
+
+@contextmanager
+def _fixed_plan(spark: SparkSession) -> Iterator[None]:
+    """Turn adaptive plans off, which would end each shuffle with a job of its own."""
+    before = spark.conf.get(_ADAPTIVE)
+    spark.conf.set(_ADAPTIVE, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(_ADAPTIVE, str(before))
 
 
 @dataclass(frozen=True)
@@ -30,15 +44,16 @@ class EpochRunner:
         """Run all stages, and pass the records of each topic to its sink."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        topic = F.col("topic")
+        topic, union = F.col("topic"), type(batch).unionByName
         sent: list[DataFrame] = []
-        batch.persist()
+        if len(self.stages) > 1:
+            batch.persist()
         try:
             for stage in self.stages:
                 read = [each.where(topic.isin(stage.topics)) for each in (batch, *sent)]
-                sent.append(stage.run(reduce(type(batch).unionByName, read)).persist())
-            everything = reduce(type(batch).unionByName, sent)
-            with typed_errors():
+                sent.append(stage.run(reduce(union, read)).persist())
+            everything = reduce(union, sent)
+            with typed_errors(), _fixed_plan(batch.sparkSession):
                 everything.count()  # runs all stages
             rows = everything.withColumn("timestamp", F.timestamp_millis("timestamp"))
             for name, sink in self.sinks.items():

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import count, repeat
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kstore_core import arrow
+from kstore_core.codec import Headers
 from kstore_core.errors import SpecError
 from kstore_core.processing import Input
 from kstore_core.processing.queues import Output
 from kstore_core.spark.columns.arrow import combined, integers
 from kstore_core.spark.columns.headers import headers_column, headers_list
-
-if TYPE_CHECKING:
-    from kstore_core.codec import Headers
 
 __all__ = ["SCHEMA", "inputs_of", "rows_of"]
 
@@ -62,7 +59,7 @@ def inputs_of(rows: pa.Table, shard: int, next_offsets: dict[str, int]) -> Itera
             f"{times.null_count or 'some'} records have no timestamp, or a timestamp before 1970; "
             "set the column 'timestamp' of each source"
         )
-    headers: Sequence[Headers] = headers_list(column["headers"])
+    headers = map(Headers.copy, headers_list(column["headers"]))  # a serde may add headers
     for topic, partition, offset, *content in zip(
         column["topic"].to_pylist(),
         column["partition"].fill_null(shard).to_pylist(),
