@@ -7,10 +7,11 @@ partition time if its state was opened with ``open_state(…, partition_time=Tru
 
 The header is ``partition-time``, with a value of 8 big-endian bytes, as KIP-472 proposes. It
 contains the greatest time of the partition up to and including the record. If the stage removed
-records with a greater time after this record, the record has a second header with the same key. It
-contains the greatest time of all records before the next sent record, or, for the last sent record
-of a batch, of all records of the batch. The first header decides whether the record is late. The
-second header, or the only one, decides whether later records are late.
+records with a greater time after this record, the record has a second header with the same key. The
+second header contains the greatest time of the partition before the next record that was sent. If
+no later record of the batch was sent, it contains the greatest time at the end of the batch. The
+first header decides whether the record is late. The second header, or the only one, decides whether
+later records are late.
 """
 
 from __future__ import annotations

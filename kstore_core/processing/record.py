@@ -62,9 +62,7 @@ class Record(Generic[K, V]):
     ) -> None:
         millis = timestamp if type(timestamp) is int else to_millis(timestamp)
         if not 0 <= millis < 2**63:
-            raise ValueError(
-                f"the timestamp of a record must be from 0 to 2**63 - 1, not {millis}"
-            )
+            raise ValueError(f"the timestamp of a record must be from 0 to 2**63 - 1, not {millis}")
         _assign(self, (key, value, millis, Headers(headers), topic, partition, offset))
 
     def replace(self, **changes: Any) -> Record[Any, Any]:

@@ -213,7 +213,8 @@ class Work:
         lost = losses(source, new, self._callback)
         if any(lost):
             raise FormatDowngradeError(
-                f"in the format {new.format.name} the store {new.name!r} would lose {lost.headers} "
-                f"headers of {lost.headed} values and {lost.timestamps} timestamps; nothing was "
-                "changed. To migrate anyway, pass lossy=True, --lossy on the command line"
+                f"in the format {new.format.name}, the store {new.name!r} would lose "
+                f"{lost.timestamps} timestamps, and the {lost.headers} headers that {lost.headed} "
+                "values have; nothing was changed. To migrate anyway, pass lossy=True, --lossy on "
+                "the command line"
             )

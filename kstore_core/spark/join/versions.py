@@ -1,4 +1,8 @@
-"""The store that a join reads. A worker caches its versions or looks them up in open shards."""
+"""The store that a join reads.
+
+If the versions of the store fit into the cache of a worker, the worker caches them. Otherwise it
+looks them up in open shards.
+"""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def nested(offsets: Offsets) -> dict[str, dict[str, int]]:
 def split(ranges: Sequence[OffsetRange], at_least: int | None) -> list[OffsetRange]:
     """Split long ranges, so that the result has at least ``at_least`` ranges.
 
-    The function splits no range if ``at_least`` is None.
+    It has fewer if there are fewer offsets. The function splits no range if ``at_least`` is None.
     """
     total = sum(one.end - one.begin for one in ranges)
     if at_least is None or len(ranges) >= at_least or not total:

@@ -6,9 +6,9 @@ would replay the remaining rows of the old log, and then the whole new log. The 
 truncation removed would be missing, although the stored offsets count them as written.
 
 Each batch in a log begins with the sequence number of its first row, and the numbers of batches are
-consecutive. So there is a gap if a log does not begin with the number after the end of the previous
-log. kstore does not replay the logs after a gap. The database then contains exactly the rows that
-were committed before the gap.
+consecutive, except for those of ingested table files. So there is a gap if a log does not begin
+with the number after the end of the previous log. kstore does not replay the logs after a gap. The
+database then contains exactly the rows that were committed before the gap.
 """
 
 from __future__ import annotations

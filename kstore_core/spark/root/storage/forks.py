@@ -17,7 +17,7 @@ _is_forked = False
 
 
 def check_not_forked(address: str) -> None:
-    """Note that this process uses a native client.
+    """Record in memory that this process uses a native client.
 
     Raise a ForkedHandleError if this process was forked from one that has used such a client.
     """
