@@ -100,7 +100,7 @@ def test_outputs_are_read_once_and_keep_their_place():
             driver.read_output("in")
         with pytest.raises(TopologyError, match="no source reads the topic 'out'"):
             driver.pipe_input("out", "k", "v")
-        with pytest.raises(ValueError, match="must be from 0 to .* not -1"):
+        with pytest.raises(ValueError, match=r"must be from 0 to .* not -1"):
             driver.pipe_input("in", "k", "v", timestamp=-1)
 
 

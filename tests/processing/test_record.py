@@ -41,7 +41,7 @@ def test_a_record_is_frozen():
     record = Record("k", "v", 5)
     with pytest.raises(AttributeError):
         record.value = "w"  # type: ignore[misc]
-    with pytest.raises(ValueError, match="must be from 0 to .* not -1"):
+    with pytest.raises(ValueError, match=r"must be from 0 to .* not -1"):
         Record("k", "v", -1)
     with pytest.raises(ValueError, match="time zone"):
         Record("k", "v", datetime(2020, 1, 1))  # noqa: DTZ001

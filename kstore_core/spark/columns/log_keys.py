@@ -111,7 +111,8 @@ def _checked(spec: StoreSpec, keys: pa.Array) -> pa.Array:
         raise SpecError(
             f"{len(places)} of {len(keys)} keys do not end in the times of a {spec.shape}; the "
             f"first of these keys ends in {keys[int(places[0])].as_py()[-40:]!r}. Pass the "
-            f"changelog of this store, or pass the times in the columns {' and '.join(times_of_shape(spec))}"
+            "changelog of this store, or pass the times in the columns "
+            f"{' and '.join(times_of_shape(spec))}"
         )
     return keys
 
