@@ -25,6 +25,8 @@ from kstore_core.spark.source.write_options import spec_json
 from kstore_core.spark.sql.as_of import register_as_of
 from kstore_core.spark.sql.views import register_views
 from kstore_core.spark.stream.stream_into import stream_into
+from kstore_core.spark.subtopologies.fetch import fetch_tasks
+from kstore_core.spark.subtopologies.run_on_spark import run_on_spark
 from kstore_core.spark.verify.verify_root import verify_root
 from kstore_core.spark.write.write_store import write_store
 
@@ -34,6 +36,7 @@ __all__ = [
     "Vacuumed",
     "by_shard",
     "check_cluster",
+    "fetch_tasks",
     "foreign_key_join",
     "kstore_error",
     "local_session",
@@ -45,6 +48,7 @@ __all__ = [
     "register_as_of",
     "register_views",
     "rescale",
+    "run_on_spark",
     "spec_json",
     "stream_into",
     "temporal_join",

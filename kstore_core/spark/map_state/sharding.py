@@ -23,6 +23,7 @@ from kstore_core.spark.live.shard import LiveShard
 __all__ = [
     "DOCUMENT",
     "PARTITION_TIMES",
+    "SUBTOPOLOGY",
     "BoundState",
     "Sharding",
     "document_name",
@@ -32,6 +33,9 @@ __all__ = [
 DOCUMENT = "map_state.json"
 """The name of the file with the properties of a state."""
 
+
+SUBTOPOLOGY = "subtopology"
+"""The shape of the stores of a sub-topology of `run_on_spark`, which are several."""
 
 PARTITION_TIMES = "partition-time"
 """The name of the store of `with_partition_time`, which has a row for each partition of a topic."""
@@ -66,7 +70,7 @@ class Sharding:
     Attributes
     ----------
     store, shape : str
-        The name and the shape of the store.
+        The name and the shape of the store, or of the sub-topology of `run_on_spark`.
     key : str
         The name of the key serde.
     engine : str

@@ -28,7 +28,7 @@ from kstore_core.spark.root.commits import ChangeFile, ShardCommit, ShardCommits
 from kstore_core.spark.root.manifest import Shard
 from kstore_core.spark.root.shard_files import Stamps, fetch_files, upload_files
 
-__all__ = ["RemoteShard", "checked_out"]
+__all__ = ["RemoteShard", "checked_out", "fetch_shard"]
 
 _MOST = 10  # times compact_every: the number of files after which a checkpoint always replaces them
 _FETCHES = 16
@@ -203,19 +203,35 @@ def _bring(shard: RemoteShard, engine: Engine) -> None:
         count = len(known.changes)
         if newest.checkpoint == known.checkpoint and newest.changes[:count] == known.changes:
             same, shard.uploaded = newest.changes[count:], marker.uploaded
-    if same is None:
+    if same is not None:
+        _apply(commits, engine, copy.path, same)
+    else:
         copy.clear()
         copy.remove_unused()
         if newest is not None:
-            same = newest.changes
-            if newest.checkpoint is not None:
-                shard.uploaded = fetch_files(
-                    commits.storage, newest.checkpoint, copy.path, linked=False, remedy=_REMEDY
-                )
-    if same:
-        copy.path.mkdir(exist_ok=True)
-        _apply(commits, engine, copy.path, same)
+            shard.uploaded = _fetched(commits, newest, engine, copy.path)
     shard.is_current = True
+
+
+def fetch_shard(commits: ShardCommits, engine: Engine, path: Path) -> bool:
+    """Make the new directory ``path`` a copy of a shard with its newest commit.
+
+    Return False, and make no directory, if the shard has no commit.
+    """
+    newest = _newest(commits, None)
+    if newest is None:
+        return False
+    _fetched(commits, newest, engine, path)
+    return True
+
+
+def _fetched(commits: ShardCommits, commit: ShardCommit, engine: Engine, path: Path) -> Stamps:
+    """Fetch all files of a commit, and return the stamps of the files of its checkpoint."""
+    stamps: Stamps = {}
+    if commit.checkpoint is not None:
+        stamps = fetch_files(commits.storage, commit.checkpoint, path, linked=False, remedy=_REMEDY)
+    _apply(commits, engine, path, commit.changes)
+    return stamps
 
 
 def _newest(commits: ShardCommits, known: ShardCommit | None) -> ShardCommit | None:
@@ -240,6 +256,7 @@ def _apply(
     commits: ShardCommits, engine: Engine, path: Path, changes: Iterable[ChangeFile]
 ) -> None:
     """Fetch files of changes, check them, and apply them in order to a state directory."""
+    path.mkdir(exist_ok=True)
 
     def fetched(change: ChangeFile) -> tuple[str, bytes]:
         name = f"{commits.place}/{change.path}"

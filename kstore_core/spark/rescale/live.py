@@ -18,7 +18,13 @@ from kstore_core.errors import SpecError, StateError, UnsupportedError
 from kstore_core.spark.live.epochs import EPOCHS, parse_epochs
 from kstore_core.spark.live.layout import LIVE, Layout, LiveLayout, write_durably
 from kstore_core.spark.map_state.replay import RESCALED_NOTE
-from kstore_core.spark.map_state.sharding import DOCUMENT, PARTITION_TIMES, BoundState, Sharding
+from kstore_core.spark.map_state.sharding import (
+    DOCUMENT,
+    PARTITION_TIMES,
+    SUBTOPOLOGY,
+    BoundState,
+    Sharding,
+)
 from kstore_core.spark.rescale.building import BuildTask, LiveFolder
 from kstore_core.spark.rescale.moving import move_rows
 from kstore_core.spark.rescale.reading import RowsTask
@@ -121,6 +127,12 @@ def found_state(storage: Storage, layout: Layout, store: str) -> tuple[str, Shar
             f"{layout} is the state of with_partition_time, which has a row for each "
             "partition of a topic, and no keys that could move to other shards. Leave this state "
             "as it is; rescale the states of map_state by passing their names as store"
+        )
+    if found[1].shape == SUBTOPOLOGY:
+        raise UnsupportedError(
+            f"{layout} is the state of a topology of run_on_spark, whose number of shards cannot "
+            "be changed. Start the topology with another root and a new checkpoint, and let it "
+            "read its sources from the beginning"
         )
     return found
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kstore_core.spark.live.layout import LIVE
 from kstore_core.spark.root.commits import unnamed_folders, unneeded
-from kstore_core.spark.root.inbox import INBOX, abandoned
+from kstore_core.spark.root.inbox import abandoned
 from kstore_core.spark.root.root import ATTEMPTS, MANIFESTS, Root
 from kstore_core.spark.root.storage.base import Entry, is_scratch
 from kstore_core.spark.runtime.server import on_server
@@ -61,9 +61,9 @@ def vacuum(
     ``grace_s``. The incomplete manifest of a writer that was killed is removed after the same time.
 
     A vacuum also removes what the killed tasks of a sink have left in the inbox of an epoch, if no
-    task has written to this inbox within ``grace_s``. On an object store, a vacuum also removes the
-    files of live shards that the newest commit of their shard does not name, if the files are older
-    than ``grace_s``. A query may run at the same time.
+    task has written to this inbox within ``grace_s``. A vacuum also removes the files of live
+    shards that the newest commit of their shard does not name, if the files are older than
+    ``grace_s``. A query may run at the same time.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def _vacuum(
     # names no old attempt that the listing contains.
     attempts = at.storage.files(ATTEMPTS)
     manifests = at.storage.files(MANIFESTS)
-    live = at.storage.files(LIVE if at.storage.path is None else INBOX)
+    live = at.storage.files(LIVE)
     versions = at.versions()
     if not versions:
         at.check_unused()  # Another program's directory may also have a directory "attempts".

@@ -12,7 +12,7 @@ from kstore_core import serdes
 from kstore_core.errors import SpecError, StateError, UnsupportedError
 from kstore_core.processing import Sink, Subtopology, Topology
 from kstore_core.spark.live.stream_binding import StreamBinding
-from kstore_core.spark.map_state.sharding import Sharding
+from kstore_core.spark.map_state.sharding import SUBTOPOLOGY, Sharding
 from kstore_core.spark.remote.layout import RemoteLayout, layout_of
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.runtime.worker_errors import told
@@ -25,10 +25,7 @@ from kstore_core.spark.subtopologies.tasks import SubtopologyTask
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["SHAPE", "Stage", "bound", "stages_of"]
-
-SHAPE = "subtopology"
-"""The word that stands for the shape of the store in the properties of such a state."""
+__all__ = ["Stage", "bound", "stages_of"]
 
 
 def stages_of(topology: Topology) -> list[Subtopology]:
@@ -116,10 +113,10 @@ def bound(
             f"the root {storage.name} belongs to a stream of stream_into, so it cannot contain the "
             "state of another query; pass another root"
         )
-    name = f"{SHAPE}-{part.id}"
+    name = f"{SUBTOPOLOGY}-{part.id}"
     # On a disk too, because only such a commit is one for all stores of a shard.
     layout = RemoteLayout.of(storage, name, compact_every)
     known = Sharding.of(layout)
     shards = partitions or (by_default if known is None else known[1].partitions)
-    given = Sharding(name, SHAPE, serdes.BYTES.name, engine, shards, "key")
+    given = Sharding(name, SUBTOPOLOGY, serdes.BYTES.name, engine, shards, "key")
     return Stage(SubtopologyTask(part, given.bind(layout), engine, **arguments), shards)
