@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
 
+from kstore_core.spark.live.epochs import Epoch
 from kstore_core.spark.runtime.worker_errors import typed_errors
 from kstore_core.spark.subtopologies.stages import Stage
 
@@ -35,8 +36,13 @@ def _fixed_plan(spark: SparkSession) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class EpochRunner:
-    """The object that ``foreachBatch`` calls with the records of each micro-batch."""
+    """The object that ``foreachBatch`` calls with the records of each micro-batch.
 
+    ``query`` is the location of the checkpoint, which identifies the query. Spark Connect does not
+    tell the query's own id in ``foreachBatch``.
+    """
+
+    query: str
     stages: tuple[Stage, ...]
     sinks: Mapping[str, Sink]
 
@@ -51,7 +57,7 @@ class EpochRunner:
         try:
             for stage in self.stages:
                 read = [each.where(topic.isin(stage.topics)) for each in (batch, *sent)]
-                sent.append(stage.run(reduce(union, read)).persist())
+                sent.append(stage.run(Epoch(self.query, epoch), reduce(union, read)).persist())
             everything = reduce(union, sent)
             with typed_errors(), _fixed_plan(batch.sparkSession):
                 everything.count()  # runs all stages

@@ -149,9 +149,12 @@ def run_on_spark(
         )
         for part in parts
     ]
-    runner = EpochRunner(tuple(stages), dict(sinks))
+    place = os.fspath(checkpoint)
+    if "://" not in place:
+        place = os.path.abspath(place)  # noqa: PTH100 - the checkpoint may be on another machine
+    runner = EpochRunner(place, tuple(stages), dict(sinks))
     records = records_of(sources, wall_clock=wall_clock)
-    writer = records.writeStream.foreachBatch(runner).option("checkpointLocation", str(checkpoint))
+    writer = records.writeStream.foreachBatch(runner).option("checkpointLocation", place)
     if trigger:
         writer = writer.trigger(**trigger)
     if query_name is not None:

@@ -41,6 +41,8 @@ def check_sources(topology: Topology, sources: Mapping[str, DataFrame]) -> None:
             name: kinds for name, kinds in optional.items() if name in df.columns
         }
         try:
+            if ("partition" in allowed) != ("offset" in allowed):
+                raise SpecError("it has only one of the columns 'partition' and 'offset'")
             check_columns(df, allowed)
         except SpecError as error:
             raise SpecError(f"the source of the topic {topic!r} cannot be read: {error}") from None

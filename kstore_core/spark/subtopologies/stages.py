@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 from kstore_core import serdes
 from kstore_core.errors import SpecError, StateError, UnsupportedError
 from kstore_core.processing import Sink, Subtopology, Topology
+from kstore_core.spark.live.epochs import Epoch
 from kstore_core.spark.live.stream_binding import StreamBinding
 from kstore_core.spark.map_state.sharding import SUBTOPOLOGY, Sharding
 from kstore_core.spark.remote.layout import RemoteLayout, layout_of
@@ -75,8 +77,8 @@ class Stage:
         """The topics that the sub-topology reads."""
         return list(self.task.part.sources)
 
-    def run(self, records: DataFrame) -> DataFrame:
-        """Return the records that the sub-topology sends when it processes ``records``."""
+    def run(self, epoch: Epoch, records: DataFrame) -> DataFrame:
+        """Return the records that the sub-topology sends in an epoch with these records."""
         from pyspark.sql import functions as F  # noqa: N812
 
         nothing = [F.lit(None).cast(kind).alias(name) for name, kind in records.dtypes]
@@ -89,7 +91,7 @@ class Stage:
             F.when(F.col("key").isNull(), own).otherwise(hashed),
             self.shards,
         )
-        return routed.mapInArrow(told(self.task.run), spark_schema(SCHEMA))
+        return routed.mapInArrow(told(partial(self.task.run, epoch)), spark_schema(SCHEMA))
 
 
 def bound(

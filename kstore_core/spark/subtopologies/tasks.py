@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from kstore_core.errors import StateError
 from kstore_core.processing import Subtopology, Task
-from kstore_core.spark.live.epochs import Epoch, commit_epoch, epoch_of_task
+from kstore_core.spark.live.epochs import Epoch, commit_epoch
 from kstore_core.spark.live.shard import LiveShard
 from kstore_core.spark.map_state.applying import apply_epoch, is_applied, opened
 from kstore_core.spark.map_state.replay import decode_output, encode_output
@@ -54,13 +54,13 @@ class SubtopologyTask:
     uncommitted_max_bytes: int
     partition_time: bool
 
-    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(self, epoch: Epoch, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process the rows of one shard, and yield the records that sinks sent."""
         found = [batch for batch in batches if batch.num_rows]
         if not found:
             return
         rows, shards = split_shard(pa.Table.from_batches(found))
-        yield self.apply(shard_of(shards), epoch_of_task(None), rows.cast(SCHEMA))
+        yield self.apply(shard_of(shards), epoch, rows.cast(SCHEMA))
 
     def apply(self, shard: int, epoch: Epoch, rows: pa.Table) -> pa.RecordBatch:
         """Process a micro-batch in a shard, commit it, and return the records that sinks sent.

@@ -38,6 +38,7 @@ from kstore_core.spark import (
     register_as_of,
     register_views,
     rescale,
+    run_on_spark,
     spec_json,
     temporal_join,
     vacuum,
@@ -50,6 +51,7 @@ from tests.changelog.mock_cluster import mock_cluster, topic_maker
 from tests.spark.connect.lethal import LETHAL, lethally_planned
 from tests.spark.kafka.topics import check_batch_read
 from tests.spark.map_state.task_runs import TOTALS, running_total
+from tests.spark.subtopologies.task_runs import adding
 from tests.spark.support import logs
 from tests.spark.support.object_store import Bucket
 from tests.spark.support.streams import AVAILABLE, add_epochs, epochs_of, run, slices_of
@@ -525,6 +527,28 @@ def test_map_state_of_a_stream(spark: SparkSession, root: Path, tmp_path: Path) 
         spark.createDataFrame([("a", 7)], "key string, amount bigint").write.mode("append").parquet(
             str(source)
         )
+
+
+def test_run_on_spark(spark: SparkSession, root: Path, tmp_path: Path) -> None:
+    source, target = str(tmp_path / "in"), str(tmp_path / "out")
+    for first in (0, 2):
+        rows = [("a", str(first), first), ("b", str(first + 1), first + 1)]
+        spark.createDataFrame(rows, "key string, value string, timestamp bigint").write.mode(
+            "append"
+        ).parquet(source)
+        stream = spark.readStream.schema("key string, value string, timestamp bigint")
+        query = run_on_spark(
+            adding(),
+            sources={"in": stream.parquet(source)},
+            sinks={"out": lambda df, epoch: df.write.mode("append").parquet(target)},
+            root=root,
+            checkpoint=str(tmp_path / "checkpoint"),
+            partitions=2,
+            trigger={"availableNow": True},
+        )
+        query.awaitTermination()
+    found = spark.read.parquet(target).selectExpr("string(key)", "string(value)").collect()
+    assert sorted(map(tuple, found)) == [("a", "0"), ("a", "2"), ("b", "1"), ("b", "4")]
 
 
 def test_with_partition_time(spark: SparkSession, root: Path) -> None:

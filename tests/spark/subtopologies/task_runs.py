@@ -20,6 +20,8 @@ TEXT = serdes.UTF8
 TOTALS = stores.timestamped_key_value_with_headers("totals", key=TEXT, value=serdes.INT64)
 SEEN = stores.window("seen", 10_000, 1000, key=TEXT, value=TEXT)
 
+FIRST = [("in", 10, "a", "1"), ("in", 11, "b", "2"), ("in", 12, "a", "3")]
+
 Row = tuple[str, int, str | None, str | None]
 """The topic, the timestamp, the key and the value of a record."""
 

@@ -305,6 +305,7 @@ def test_wrong_arguments_are_refused(streams: Streams, tmp_path: Path) -> None:
         (good.selectExpr("1 key", "value", "timestamp"), "'key' is int, not binary or string"),
         (good.withColumnRenamed("key", "value"), "several columns 'value'|no column 'key'"),
         (good.withColumn("headers", good.value), "'headers' is string"),
+        (good.drop("offset"), "only one of the columns 'partition' and 'offset'"),
     ]:
         with pytest.raises(SpecError, match=f"the source of the topic 'in' .*({why})"):
             run(sources={"in": bad})

@@ -32,6 +32,7 @@ from tests.processing.drawn import draw
 from tests.processing.programs import ProgramStore, topology_of
 from tests.spark.remote.requests import HOWS
 from tests.spark.subtopologies.task_runs import (
+    FIRST,
     SEEN,
     TEXT,
     TOTALS,
@@ -46,7 +47,6 @@ from tests.spark.subtopologies.task_runs import (
 from tests.spark.support.faults import FaultyStorage, Killed
 
 ENGINES = ("lmdb", "rocksdb")
-FIRST = [("in", 10, "a", "1"), ("in", 11, "b", "2"), ("in", 12, "a", "3")]
 SENT = [("out", "a", "1", 10), ("out", "b", "2", 11), ("out", "a", "4", 12)]
 
 
@@ -119,8 +119,7 @@ CHILD = """
 import os, signal, sys
 from pathlib import Path
 from kstore_core.spark.subtopologies import tasks
-from tests.spark.subtopologies.task_runs import adding, epoch, make_task, rows
-from tests.spark.subtopologies.test_tasks import FIRST
+from tests.spark.subtopologies.task_runs import FIRST, adding, epoch, make_task, rows
 
 root, moment = Path(sys.argv[1]), sys.argv[2]
 commit, count = tasks.commit_epoch, 0
