@@ -80,6 +80,11 @@ class StoreCommits:
         context.record.position = position
         self._storage.drop(expired)
 
+    def send(self, offsets: Mapping[Partition, int | None] | None) -> None:
+        """Send to the changelog what a commit of these offsets would send."""
+        if self.journal is not None:
+            self.journal.send(self.mark(offsets, copy_position(self._context.position), None))
+
     def commit_restored(
         self,
         where: Partition,

@@ -196,6 +196,26 @@ class StateDirectory(StateStores):
                     store.commit(offsets, notes)
             self._publish()
 
+    def send_changes(self, offsets: Mapping[Partition, int | None] | None = None) -> None:
+        """Send the changes of the next commit to the changelogs, and write no rows.
+
+        Call this method if the changelogs belong to a transaction of the caller. When the
+        transaction is committed, call :meth:`commit` with the same offsets, and without other
+        calls in between. If the transaction fails, close the state directory without a commit.
+
+        Parameters
+        ----------
+        offsets : mapping of (topic, partition) to int or None, optional
+            As in :meth:`commit`.
+        """
+        self._check()
+        check_offsets(offsets)
+        self.flush()
+        with self._turn, uninterrupted():
+            self._check()
+            for store in list(self._stores.values()):
+                store.commits.send(offsets)
+
     def _noted(self) -> contextlib.AbstractContextManager[None]:
         """Return a block that shows in the lock file that a commit to several databases runs.
 

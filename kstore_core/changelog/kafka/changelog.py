@@ -22,7 +22,7 @@ from kstore_core.errors import (
 from kstore_core.system.interrupts import interruptible
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer
+    from confluent_kafka import Consumer, Producer
 
 
 __all__ = ["KafkaChangelog"]
@@ -50,6 +50,9 @@ class KafkaChangelog(LogHandle):
         queued records before the commit.
     timeout_s : float
         The time in seconds after which an operation fails if the brokers do not answer.
+    producer : confluent_kafka.Producer, optional
+        A transactional producer of the caller, which sends the records in the caller's
+        transaction. Readers get them when the caller has committed it.
 
     Attributes
     ----------
@@ -81,6 +84,7 @@ class KafkaChangelog(LogHandle):
         read_only: bool = False,
         linger_bytes: int = 16 * 1024 * 1024,
         timeout_s: float = 30.0,
+        producer: Producer | None = None,
     ) -> None:
         if partition < 0:
             raise SpecError(f"the partition of {topic} must be 0 or above, not {partition}")
@@ -96,7 +100,7 @@ class KafkaChangelog(LogHandle):
         self._writer: PartitionWriter | None = None
         try:
             if not read_only:
-                self._writer = PartitionWriter(self._cluster, topic, partition)
+                self._writer = PartitionWriter(self._cluster, topic, partition, producer)
             with interruptible():  # Ctrl-C must end the wait for brokers that cannot be reached.
                 self._check_topic()
                 if not read_only:

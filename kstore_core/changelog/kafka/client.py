@@ -118,14 +118,38 @@ class Cluster:
             kind, {**defaults, **self._settings, **_CONSUMER, "isolation.level": isolation}
         )
 
-    def producer(self) -> Producer:
-        """Return an idempotent producer. All in-sync replicas have a record when it is acked."""
+    def member(self, group: str, *, isolation: str, reset: str, timeout_s: float) -> Consumer:
+        """Return a consumer that joins a group, and gets its partitions from it.
+
+        ``reset`` says where to begin without a committed offset, and ``timeout_s`` how long a
+        member of the group may be silent.
+        """
+        kind: type[Consumer] = self.library.Consumer
+        own = {
+            **_CONSUMER,
+            "group.id": group,
+            "isolation.level": isolation,
+            "auto.offset.reset": reset,
+            "enable.partition.eof": False,
+            "session.timeout.ms": int(timeout_s * 1000),
+            # It gives the same numbers of all topics to one member, if the topics have equal
+            # numbers of partitions.
+            "partition.assignment.strategy": "range",
+        }
+        return self._made(kind, {"check.crcs": True, **self._settings, **own})
+
+    def producer(self, transactional_id: str | None = None, **more: Any) -> Producer:
+        """Return an idempotent producer. All in-sync replicas have a record when it is acked.
+
+        With ``transactional_id``, it is a producer whose transactions are not begun yet.
+        """
         defaults = {"message.max.bytes": 1_000_000_000}  # The topic's own limit applies instead.
         kind: type[Producer] = self.library.Producer
-        timeout_ms = int(self.timeout_s * 1000)
-        return self._made(
-            kind, {**defaults, **self._settings, **_PRODUCER, "message.timeout.ms": timeout_ms}
-        )
+        own = {**_PRODUCER, "message.timeout.ms": int(self.timeout_s * 1000), **more}
+        if transactional_id is not None:
+            own |= {"transactional.id": transactional_id}
+            own["transaction.timeout.ms"] = max(1000, own["message.timeout.ms"])
+        return self._made(kind, {**defaults, **self._settings, **own})
 
     def admin(self) -> AdminClient:
         """Return a client that can create and describe topics."""

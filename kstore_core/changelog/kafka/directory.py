@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kstore_core.changelog.files.directory import partition_for
 from kstore_core.changelog.kafka.changelog import KafkaChangelog
@@ -14,6 +14,9 @@ from kstore_core.changelog.topic import changelog_topic, topic_config
 from kstore_core.engine import Durability
 from kstore_core.errors import SpecError
 from kstore_core.spec import StoreSpec
+
+if TYPE_CHECKING:
+    from confluent_kafka import Producer
 
 __all__ = ["KafkaChangelogs"]
 
@@ -39,6 +42,8 @@ class KafkaChangelogs:
         The Kafka user of the client then needs the permission DescribeConfigs.
     timeout_s : float
         The time in seconds after which an operation fails if the brokers do not answer.
+    producer : confluent_kafka.Producer, optional
+        As in `KafkaChangelog`.
     """
 
     def __init__(
@@ -52,6 +57,7 @@ class KafkaChangelogs:
         settings: Mapping[str, Any] | None = None,
         check_settings: bool = True,
         timeout_s: float = 30.0,
+        producer: Producer | None = None,
     ) -> None:
         if partitions is not None and partitions < 1:
             raise SpecError(f"partitions must be 1 or more, not {partitions}")
@@ -63,6 +69,7 @@ class KafkaChangelogs:
         self.check_settings = check_settings
         self.timeout_s = timeout_s
         self._settings = dict(settings or {})
+        self._producer = producer
 
     def __repr__(self) -> str:
         return f"<KafkaChangelogs {self.servers}>"
@@ -89,7 +96,12 @@ class KafkaChangelogs:
         partition = partition_for(task, self.partition, f"KafkaChangelogs({self.servers!r}")
         self._prepare(topic, topic_config(spec, dict(spec.changelog)))
         return KafkaChangelog(
-            self.servers, topic, partition, settings=self._settings, timeout_s=self.timeout_s
+            self.servers,
+            topic,
+            partition,
+            settings=self._settings,
+            timeout_s=self.timeout_s,
+            producer=self._producer,
         )
 
     def _prepare(self, topic: str, wanted: Mapping[str, str]) -> None:

@@ -9,16 +9,38 @@ from kstore_core.codec import RecordColumns
 from kstore_core.errors import KStoreError, UnsupportedError
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message
+    from confluent_kafka import KafkaError, Message, Producer
 
     from kstore_core.codec import Headers
 
     _Outcomes = dict[KafkaError | None, Message]
 
-__all__ = ["PartitionWriter"]
+__all__ = ["PartitionWriter", "no_time_zero", "pairs_of"]
 
 _FOLLOWING = frozenset({"_MSG_TIMED_OUT", "_PURGE_QUEUE", "_PURGE_INFLIGHT", "_FATAL"})
 """The errors that the library reports for a record because another record failed."""
+
+
+def pairs_of(headers: Headers, doing: str) -> list[tuple[str, str | bytes | None]]:
+    """Return headers as confluent-kafka takes them.
+
+    Raises UnsupportedError, whose text begins with ``doing``, if it would change a key.
+    """
+    pairs: list[tuple[str, str | bytes | None]] = [(key, value) for key, value in headers]
+    if any("\0" in key for key, _ in pairs):
+        raise UnsupportedError(
+            f"{doing}: a header's key contains a NUL, and confluent-kafka would drop the NUL and "
+            "the characters after it. Use another key, or a changelog in files"
+        )
+    return pairs
+
+
+def no_time_zero(doing: str) -> UnsupportedError:
+    """Return the error for a record with the timestamp 0."""
+    return UnsupportedError(
+        f"{doing}: a record has the timestamp 0 (1970-01-01T00:00:00Z), which confluent-kafka "
+        "replaces with the current time. Use another timestamp, or a changelog in files"
+    )
 
 
 class PartitionWriter:
@@ -26,7 +48,7 @@ class PartitionWriter:
 
     After a failed send, the writer uses the same producer again. The producer's batches contain an
     epoch, by which brokers reject late batches of the failed send. Otherwise late batches could be
-    stored after newer records.
+    stored after newer records. A transactional ``producer`` of the caller must be in a transaction.
 
     Attributes
     ----------
@@ -34,13 +56,16 @@ class PartitionWriter:
         True if the producer cannot continue. The brokers may have some of its last records.
     """
 
-    def __init__(self, cluster: Cluster, topic: str, partition: int) -> None:
+    def __init__(
+        self, cluster: Cluster, topic: str, partition: int, producer: Producer | None = None
+    ) -> None:
         self._cluster = cluster
         self._topic = topic
         self._partition = partition
         self._doing = f"the changelog {topic}-{partition} was not written"
         # A new producer needs half a second before it can send, so one producer is reused.
-        self._producer = cluster.producer()
+        self._producer = producer or cluster.producer()
+        self._is_shared = producer is not None
         self.lost = False
 
     def send(self, records: RecordColumns) -> int | None:
@@ -55,11 +80,7 @@ class PartitionWriter:
             caller must send all of them again, in the same order.
         """
         if 0 in records.timestamps:
-            raise UnsupportedError(
-                f"{self._doing}: a record has the timestamp 0 (1970-01-01T00:00:00Z), which "
-                "confluent-kafka replaces with the current time. Use another timestamp, or a "
-                "changelog in files"
-            )
+            raise no_time_zero(self._doing)
         self._cluster.trouble = None
         outcomes: _Outcomes = {}
         try:
@@ -78,8 +99,9 @@ class PartitionWriter:
         return None if offset is None or offset < 0 else offset + 1
 
     def close(self) -> None:
-        """Close the producer. A second close does nothing."""
-        self._cluster.close(self._producer)
+        """Close the producer, unless the caller made it. A second close does nothing."""
+        if not self._is_shared:
+            self._cluster.close(self._producer)
 
     def _produce(self, records: RecordColumns, outcomes: _Outcomes) -> None:
         producer = self._producer
@@ -88,7 +110,7 @@ class PartitionWriter:
         # each outcome.
         on_delivery = outcomes.__setitem__
         for record in records:
-            headers = self._pairs(record.headers) if record.headers else None
+            headers = pairs_of(record.headers, self._doing) if record.headers else None
             while True:
                 try:
                     produce(
@@ -105,15 +127,6 @@ class PartitionWriter:
                     producer.poll(0.1)  # The library's queue is full.
                     if outcomes.keys() - {None}:
                         return
-
-    def _pairs(self, headers: Headers) -> list[tuple[str, str | bytes | None]]:
-        pairs: list[tuple[str, str | bytes | None]] = [(key, value) for key, value in headers]
-        if any("\0" in key for key, _ in pairs):
-            raise UnsupportedError(
-                f"{self._doing}: a header's key contains a NUL, and confluent-kafka would drop the "
-                "NUL and the characters after it. Use another key, or a changelog in files"
-            )
-        return pairs
 
     def _failure(self, failures: list[KafkaError]) -> KStoreError:
         """Return the kstore error for the failure that caused the other failures."""

@@ -96,8 +96,18 @@ class Broker:
         )
         self.run("kafka.tools.StorageTool", "format", f"--config={properties}", "--cluster-id=test")
         self._output = (directory / "output").open("w+")
+        self._properties = properties
+        self._start()
+
+    def restart(self) -> None:
+        """Kill the JVM, and start it again with its data."""
+        self._jvm.kill()
+        self._jvm.wait()
+        self._start()
+
+    def _start(self) -> None:
         self._jvm = subprocess.Popen(
-            ["java", *JVM, "-cp", classpath, "kafka.Kafka", str(properties)],
+            ["java", *JVM, "-cp", self._classpath, "kafka.Kafka", str(self._properties)],
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=subprocess.STDOUT,
