@@ -138,6 +138,11 @@ class Cluster:
         }
         return self._made(kind, {"check.crcs": True, **self._settings, **own})
 
+    def group(self, name: str) -> Consumer:
+        """Return a consumer of a group that it does not join, to read its committed offsets."""
+        kind: type[Consumer] = self.library.Consumer
+        return self._made(kind, {**self._settings, **_CONSUMER, "group.id": name})
+
     def producer(self, transactional_id: str | None = None, **more: Any) -> Producer:
         """Return an idempotent producer. All in-sync replicas have a record when it is acked.
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
     InputPartition,
 )
 
 from kstore_core.errors import SpecError
 from kstore_core.spark.kafka.options import KafkaOptions
+from kstore_core.spark.kafka.write_options import KafkaWriteOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,9 +33,9 @@ class KafkaSource(DataSource):
     package ``pyspark_kstore_kafka``.
     """
 
-    def __init__(self, options: Any) -> None:
-        super().__init__(options)
-        self._asked = KafkaOptions.of(dict(options))
+    @cached_property
+    def _asked(self) -> KafkaOptions:
+        return KafkaOptions.of(dict(self.options))
 
     @classmethod
     def name(cls) -> str:
@@ -61,6 +65,20 @@ class KafkaSource(DataSource):
         self._asked.check_stream()
         self._check(schema)
         return KafkaStream(self._asked)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return the writer for ``df.write``."""
+        from kstore_core.spark.kafka.writing import KafkaBatchWriter
+
+        if overwrite:
+            raise SpecError("mode('overwrite') cannot be used for a topic; use mode('append')")
+        return KafkaBatchWriter(KafkaWriteOptions.of(dict(self.options)), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - the name is Spark's
+        """Return the writer for ``df.writeStream``."""
+        from kstore_core.spark.kafka.writing import KafkaStreamWriter
+
+        return KafkaStreamWriter(KafkaWriteOptions.of(dict(self.options)), schema)
 
     def _check(self, schema: StructType) -> None:
         if schema.simpleString() != self.schema().simpleString():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeVar
@@ -21,7 +21,7 @@ from kstore_core.spark.kafka.offsets import (
 if TYPE_CHECKING:
     from kstore_core.changelog.kafka.client import Cluster
 
-__all__ = ["OPTIONS", "KafkaOptions", "Topics"]
+__all__ = ["OPTIONS", "GivenOptions", "KafkaOptions", "Topics", "wait_ms"]
 
 _Value = TypeVar("_Value")
 
@@ -41,7 +41,6 @@ OPTIONS = {
 }
 """The options and their defaults. The settings that librdkafka receives are not included."""
 
-_KNOWN = {name.lower(): name for name in OPTIONS}
 _SETTING = "kafka."
 _OURS = frozenset(
     {
@@ -99,7 +98,7 @@ class KafkaOptions:
 
         Raises SpecError for an unknown option, a missing option, or a wrong value.
         """
-        given = _Given(options)
+        given = GivenOptions(options, OPTIONS)
         return cls(
             servers=given.needed("kafka.bootstrap.servers"),
             topics=_topics(given),
@@ -109,7 +108,7 @@ class KafkaOptions:
             fail_on_data_loss=given.read("failOnDataLoss", _flag, True),
             min_partitions=given.read("minPartitions", _count, None),
             max_offsets=given.read("maxOffsetsPerTrigger", _count, None),
-            timeout_s=given.read("kafkaConsumer.pollTimeoutMs", _wait_ms, 120_000) / 1000,
+            timeout_s=given.read("kafkaConsumer.pollTimeoutMs", wait_ms, 120_000) / 1000,
             isolation=given.read("kafka.isolation.level", _level, "read_uncommitted"),
             settings=given.settings(),
         )
@@ -154,28 +153,29 @@ class KafkaOptions:
         return Cluster(self.servers, settings, self.timeout_s)
 
 
-class _Given:
+class GivenOptions:
     """The options that the user gave, by their names in lower case.
 
-    The constructor raises SpecError for an unknown option.
+    The constructor raises SpecError for an option that is not in ``known``.
     """
 
-    def __init__(self, options: Mapping[str, str]) -> None:
+    def __init__(self, options: Mapping[str, str], known: Iterable[str]) -> None:
         self._options = {name.lower(): (name, value) for name, value in options.items()}
+        self._known = {name.lower(): name for name in known}
         for low, (name, _) in self._options.items():
-            if low in _KNOWN or low.startswith(_SETTING):
+            if low in self._known or low.startswith(_SETTING):
                 continue
             if low in ("path", "paths"):
                 raise SpecError(
-                    'format("kstore-kafka") cannot read a path, because it reads topics; leave out '
-                    "the argument of load(), and set the option subscribe, subscribePattern or "
-                    "assign"
+                    'format("kstore-kafka") has no path, because it reads and writes topics; leave '
+                    "out the path, and set the option subscribe, subscribePattern or assign for a "
+                    "read, or topic for a write"
                 )
-            near = get_close_matches(low, _KNOWN, 1)
-            hint = f"; did you mean {_KNOWN[near[0]]}?" if near else "."
+            near = get_close_matches(low, self._known, 1)
+            hint = f"; did you mean {self._known[near[0]]}?" if near else "."
             raise SpecError(
                 f'format("kstore-kafka") has no option {name!r}{hint} Its options are '
-                f"{', '.join(OPTIONS)}, and kafka.* for settings of librdkafka"
+                f"{', '.join(known)}, and kafka.* for settings of librdkafka"
             )
 
     def read(self, name: str, parse: Callable[[str, str], _Value], default: _Value) -> _Value:
@@ -196,7 +196,7 @@ class _Given:
         found = {
             low.removeprefix(_SETTING): value
             for low, (_, value) in self._options.items()
-            if low.startswith(_SETTING) and low not in _KNOWN
+            if low.startswith(_SETTING) and low not in self._known
         }
         taken = sorted(_OURS & found.keys())
         if taken:
@@ -208,7 +208,7 @@ class _Given:
         return found
 
 
-def _topics(given: _Given) -> Topics:
+def _topics(given: GivenOptions) -> Topics:
     ways = [name for name in ("subscribe", "subscribePattern", "assign") if given.has(name)]
     if len(ways) != 1:
         raise SpecError(
@@ -253,7 +253,7 @@ def _count(option: str, text: str) -> int:
     return int(text)
 
 
-def _wait_ms(option: str, text: str) -> int:
+def wait_ms(option: str, text: str) -> int:
     wait = _count(option, text)
     if wait > _LONGEST_WAIT_MS:
         raise SpecError(f"{option}={text!r} must be at most {_LONGEST_WAIT_MS} ms")

@@ -57,7 +57,7 @@ def test_all_of_them_in_lower_case_as_spark_hands_them_over() -> None:
         ({"startingOffset": "earliest"}, "no option 'startingOffset'; did you mean startingOff"),
         ({"pollTimeoutMs": "5"}, "did you mean kafkaConsumer.pollTimeoutMs"),
         ({"zebra": "5"}, r"no option 'zebra'\. Its options are kafka.bootstrap.servers, subscribe"),
-        ({"path": "x"}, "cannot read a path, because it reads topics"),
+        ({"path": "x"}, "has no path, because it reads and writes topics"),
         ({"kafka.bootstrap.servers": " "}, "kafka.bootstrap.servers is missing"),
         ({"assign": '{"orders": [0]}'}, "given: subscribe, assign"),
         ({"subscribe": " , "}, "the names of topics"),
