@@ -23,6 +23,7 @@ LATER = {
     "tests/fuzz/": "each decoder's errors are in tests/codec/test_malformed.py",
     "tests/interop/": "the released Kafka Streams in a JVM; tests/golden has what it recorded",
     "tests/changelog/broker/": "a broker in a JVM; librdkafka's own is in test_kafka.py",
+    "tests/processing/kafka/test_runner.py": "a broker in a JVM; test_mock.py has librdkafka's own",
     "tests/state/test_concurrency_processes.py": "races; test_concurrency.py has them in threads",
     "tests/plugins/lmdb/test_threads.py": "races; the contract kit has those of every engine",
     "tests/tables/segments/test_threads.py": "as the one of lmdb",

@@ -40,6 +40,9 @@ _OURS |= {"request.required.acks", "transactional.id", "message.timeout.ms", "de
 _OURS |= {"error_cb", "logger", "on_delivery", "delivery.report.only.error"}
 """The settings that a user cannot change, because the changelog's guarantees depend on them."""
 
+_REBOOTSTRAPS = 0x020B0000
+"""The version of librdkafka from which on it has the setting ``metadata.recovery.strategy``."""
+
 _PASSING = UNREACHABLE | {"_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_OR_PART"}
 _PASSING |= {"NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE"}
 """The errors that may end soon, because a broker cannot be reached or a topic was just created."""
@@ -154,6 +157,10 @@ class Cluster:
         if transactional_id is not None:
             own |= {"transactional.id": transactional_id}
             own["transaction.timeout.ms"] = max(1000, own["message.timeout.ms"])
+            if self.library.libversion()[1] >= _REBOOTSTRAPS:
+                # After a restart of all brokers, librdkafka would forget the coordinator of the
+                # transaction, and not find it again within the time limit.
+                own["metadata.recovery.strategy"] = "none"
         return self._made(kind, {**defaults, **self._settings, **own})
 
     def admin(self) -> AdminClient:
@@ -172,7 +179,9 @@ class Cluster:
         if isinstance(client, self.library.Producer):
             client.purge()
         if hasattr(client, "close"):
-            client.close()
+            # A producer that another one has fenced cannot abort its transaction.
+            with contextlib.suppress(self.library.KafkaException):
+                client.close()
 
     def ask(self, client: Any, question: Callable[[float], _Answer], doing: str) -> _Answer:
         """Repeat a request until the brokers answer or `timeout_s` has passed.

@@ -20,7 +20,13 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize(
-    ("page", "examples"), [("map-state.md", 2), ("partition-time.md", 4), ("temporal-join.md", 2), ("processors-on-spark.md", 1)]
+    ("page", "examples"),
+    [
+        ("map-state.md", 2),
+        ("partition-time.md", 4),
+        ("temporal-join.md", 2),
+        ("processors-on-spark.md", 1),
+    ],
 )
 def test_the_page_says_what_happens(
     spark: SparkSession,
