@@ -33,7 +33,7 @@ from kstore_core.types import VersionedRecordWithHeaders
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["RATES", "Result", "StepTime", "Total", "run"]
+__all__ = ["RATES", "Result", "StepTime", "Total", "prepare_directory", "run"]
 
 _DAY_MS = 86_400_000
 _MARK = ".kstore-demo"
@@ -160,7 +160,7 @@ def run(
             f"there are no rates of the currency {currency!r}; the currencies are: "
             f"{', '.join(sorted(file.rates))}"
         )
-    _clear(out)
+    prepare_directory(out)
     result = Result(out, out / "rates", out / f"{currency}.png", currency=currency)
 
     @contextmanager
@@ -252,7 +252,7 @@ def shard_directory(root: Path, currency: str, partitions: int) -> Path:
     return root / shard.path
 
 
-def _clear(out: Path) -> None:
+def prepare_directory(out: Path) -> None:
     """Make ``out`` an empty directory. Raise StateError if the demo has not created its files."""
     if out.exists() and any(out.iterdir()):
         if not (out / _MARK).exists():

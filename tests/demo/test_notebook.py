@@ -36,6 +36,18 @@ def test_the_notebook_runs_and_gives_what_it_keeps(notebooks, kept, tmp_path, mo
     assert notebooks.kinds(done) == notebooks.kinds(kept)
 
 
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.filterwarnings("default")
+def test_the_notebook_of_processors_runs_and_gives_what_it_keeps(notebooks, tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+    kept = json.loads(NOTEBOOK.with_name("processors.ipynb").read_text(encoding="utf-8"))
+    done = notebooks.execute(kept, tmp_path)
+    assert notebooks.printed(done) == notebooks.printed(kept)
+    assert notebooks.kinds(done) == notebooks.kinds(kept)
+    assert "equal: True" in "".join(notebooks.printed(kept))
+
+
 def test_the_notebook_keeps_its_outputs_and_nothing_of_the_machine(notebooks, kept):
     text = NOTEBOOK.read_text(encoding="utf-8")
     assert len(text) < 300_000

@@ -26,26 +26,54 @@ __all__ = ["demo"]
 )
 @click.option("--transactions", type=click.IntRange(min=1), default=200_000, show_default=True)
 @click.option("--currency", default="CHF", show_default=True, help="The currency to plot.")
+@click.option(
+    "--processors",
+    is_flag=True,
+    help="Instead, run a topology of processors in the test driver, on Spark, and with --kafka on "
+    "Kafka, and compare the results.",
+)
+@click.option("--orders", type=click.IntRange(min=1), default=2000, show_default=True)
+@click.option("--kafka", metavar="HOST:PORT", help="The brokers for --processors.")
 @click.pass_context
-def demo(ctx: click.Context, out: Path, transactions: int, currency: str) -> None:
+def demo(
+    ctx: click.Context,
+    out: Path,
+    transactions: int,
+    currency: str,
+    processors: bool,
+    orders: int,
+    kafka: str | None,
+) -> None:
     """Join 200,000 transactions with 27 years of exchange rates, as of the transaction times.
 
     The rates are those of the European Central Bank. Spark restores them from a changelog into a
     versioned store with headers, and joins each transaction with the rate that was valid at its
     time. Then the result is compared with the bank's file. The exit code is 1 if a row differs.
     """
+    if processors:
+        from kstore_core.demo.three_ways import are_equal, print_ways, run_three_ways
+
+        ways = run_three_ways(out, _progress, orders=orders, servers=kafka)
+        print_ways(_console(), ways)
+        if not are_equal(ways):
+            ctx.exit(FINDINGS)
+        return
+    if kafka is not None:
+        raise click.UsageError("--kafka needs --processors")
     from kstore_core.demo.job import run
     from kstore_core.demo.page import write_page
     from kstore_core.demo.report import print_report
 
     result = run(out, _progress, transactions=transactions, currency=currency.upper())
     write_page(result)
-    console = _Piped()
-    if not console.is_terminal:
-        console = _Piped(width=160)
-    print_report(console, result)
+    print_report(_console(), result)
     if result.check.differences:
         ctx.exit(FINDINGS)
+
+
+def _console() -> _Piped:
+    console = _Piped()
+    return console if console.is_terminal else _Piped(width=160)
 
 
 class _Piped(Console):
