@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kstore_core import Headers, open_state
 from kstore_core.changelog import KafkaChangelogs
@@ -35,6 +36,7 @@ from tests.processing.kafka.words import (
     started,
     topology,
 )
+from tests.support import pages
 
 GUARANTEES = ("at_least_once", "exactly_once_v2")
 NOW = 1_700_000_000_000
@@ -292,3 +294,29 @@ def test_a_second_copy_of_a_store_follows_the_changelog(broker: Broker, tmp_path
             ) as copy:
                 assert {key: each.value for key, each in copy.open(COUNTS).all()}["x"] == end
     assert restored
+
+
+def test_the_page_runs(broker: Broker, tmp_path: Path) -> None:
+    for topic in ("orders", "totals"):
+        broker.create(1, name=topic, cleanup_policy="delete")
+    page = (pages.DOCS / "processors-on-kafka.md").read_text(encoding="utf-8")
+    page = page.replace("127.0.0.1:9092", broker.servers).replace("/var/lib", str(tmp_path))
+    names: dict[str, Any] = {}
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    for block in blocks:
+        exec(block, names)
+    producer = Producer({"bootstrap.servers": broker.servers})
+    for value in ("5", "7"):
+        producer.produce("orders", value, "ann", timestamp=NOW)
+    producer.flush(20)
+    runner = names["runner"]
+    thread = threading.Thread(target=runner.run)
+    thread.start()
+    assert [record[:2] for record in read(broker.servers, "totals", 2)] == [
+        ("ann", "5"), ("ann", "12")
+    ]  # fmt: skip
+    runner.stop()
+    thread.join(60)
+    names["follow"]()
+    with open_state(tmp_path / "standby/shop/0_0", read_only=True) as state:
+        assert state.open(names["totals"]).get("ann").value == 12
