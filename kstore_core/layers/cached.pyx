@@ -10,6 +10,7 @@ differences from Kafka Streams.
 A row in the cache is dirty if it was written and is not flushed yet. Otherwise it is clean.
 """
 
+from dataclasses import replace
 from operator import itemgetter
 from threading import RLock
 
@@ -337,6 +338,9 @@ cdef class Cached(PointTable):
         self._dirty += 0 if entry.written else 1
         self._writes += 1
         entry.value = value
+        if value is None and context is not None and len(context.headers):
+            # The flush logs a delete with these headers, which their owner may change before it.
+            context = replace(context, headers=context.headers.copy())
         entry.context = _NO_RECORD if context is None else context
         entry.written = self._writes
         self._dirty_bytes += growth

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstore_core import Headers, open_state, stores
+from kstore_core import Header, Headers, open_state, stores
+from kstore_core.changelog import ChangelogDirectory
 from kstore_core.engine.ordered import OrderedRows
 from kstore_core.errors import (
     KeyTooLongError,
@@ -539,3 +542,21 @@ class TestMergedSegments:
         merged = merged_segments(scans, iter(chunks), segment_of, reverse)
         found = [pair for keys, values in merged for pair in zip(keys, values, strict=True)]
         assert found == wanted
+
+
+def test_a_delete_is_logged_with_the_headers_of_its_time(tmp_path: Path) -> None:
+    """Headers that are changed after the delete, before the flush, do not change the record."""
+    spec = stores.timestamped_key_value_with_headers("s").with_cache()
+    with open_state(tmp_path / "0_0", engine="memory", changelog=tmp_path / "logs") as state:
+        store, headers = state.open(spec), Headers([("trace", b"1")])
+        store.put(b"k", b"v", timestamp=1)
+        state.commit()
+        with state.record(topic="in", partition=0, offset=1, timestamp=2, headers=headers):
+            store.delete(b"k")
+            headers.add("later", b"2")
+        state.commit()
+    logs = ChangelogDirectory(tmp_path / "logs")
+    with contextlib.closing(logs.changelog_of(spec, tmp_path / "0_0")) as log:
+        records = [record for columns in log.read() for record in columns]
+    deletes = [record for record in records if record.key == b"k" and record.value is None]
+    assert [list(record.headers) for record in deletes] == [[Header("trace", b"1")]]
