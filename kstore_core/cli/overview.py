@@ -65,6 +65,12 @@ class Overview:
         return {f.name: self.namespaces[f.namespace] for f in older if f.namespace in self.first}
 
 
+def _is_of_topology(root: Path) -> bool:
+    """Return True if a directory is a root of run_on_spark, or inside its state."""
+    inside = any(part.startswith("subtopology-") for part in root.absolute().parts)
+    return inside or any(root.glob("live/subtopology-*"))
+
+
 def open_to_read(root: Path, engine: str | None) -> StateDirectory:
     """Open a state directory read-only.
 
@@ -79,11 +85,15 @@ def open_to_read(root: Path, engine: str | None) -> StateDirectory:
         if engine is not None or recognised(root):
             raise
         near = _near(root)
-        hint = (
-            f"did you mean {near[0]}?"
-            if near
-            else "if it is a state directory, name its engine with --engine"
-        )
+        if _is_of_topology(root):
+            hint = (
+                "it has the state of a topology of run_on_spark, so copy its stores to state "
+                "directories with kstore_core.spark.fetch_tasks"
+            )
+        elif near:
+            hint = f"did you mean {near[0]}?"
+        else:
+            hint = "if it is a state directory, name its engine with --engine"
         raise SpecError(f"{root} does not look like a state directory; {hint}") from error
 
 

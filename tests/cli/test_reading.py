@@ -213,3 +213,11 @@ def test_nothing_is_written(run, written):
     ):
         assert run(*arguments).code == 0
     assert state() == before
+
+
+def test_a_root_of_a_topology_names_the_way_to_its_stores(run, tmp_path):
+    shard = tmp_path / "live" / "subtopology-0" / "0_0"
+    (shard / "commits").mkdir(parents=True)
+    for path in (tmp_path, shard):
+        ran = run("inspect", path)
+        assert (ran.code, "kstore_core.spark.fetch_tasks" in ran.err) == (1, True)
