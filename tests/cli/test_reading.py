@@ -220,4 +220,4 @@ def test_a_root_of_a_topology_names_the_way_to_its_stores(run, tmp_path):
     (shard / "commits").mkdir(parents=True)
     for path in (tmp_path, shard):
         ran = run("inspect", path)
-        assert (ran.code, "kstore_core.spark.fetch_tasks" in ran.err) == (1, True)
+        assert (ran.code, "kstore_core.spark.fetch_tasks" in ran.err) == (2, True)
