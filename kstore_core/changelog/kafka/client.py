@@ -122,10 +122,10 @@ class Cluster:
         )
 
     def member(self, group: str, *, isolation: str, reset: str, timeout_s: float) -> Consumer:
-        """Return a consumer that joins a group, and gets its partitions from it.
+        """Return a consumer that joins a group, which assigns partitions to it.
 
-        ``reset`` says where to begin without a committed offset, and ``timeout_s`` how long a
-        member of the group may be silent.
+        ``reset`` is the start in a partition without a committed offset. After ``timeout_s``
+        seconds, the group assigns the partitions of a silent member to others.
         """
         kind: type[Consumer] = self.library.Consumer
         own = {
@@ -135,8 +135,8 @@ class Cluster:
             "auto.offset.reset": reset,
             "enable.partition.eof": False,
             "session.timeout.ms": int(timeout_s * 1000),
-            # It gives the same numbers of all topics to one member, if the topics have equal
-            # numbers of partitions.
+            # If topics have equal numbers of partitions, it assigns equal partitions of all of them
+            # to one member.
             "partition.assignment.strategy": "range",
         }
         return self._made(kind, {"check.crcs": True, **self._settings, **own})

@@ -38,7 +38,7 @@ class KafkaRunner:
     """A process that runs tasks of a topology on Kafka.
 
     The processes of an application are a consumer group. Each task is a partition of a
-    sub-topology, and the group gives it to one of the processes. There it has a state directory
+    sub-topology, and the group assigns it to one of the processes. There it has a state directory
     ``<state>/<application_id>/<sub-topology>_<partition>``, which is restored from the changelogs
     of its stores before it processes records. Names of directories and topics, and the metadata of
     committed offsets, are those of Kafka Streams. The topics of the topology must exist; changelogs
@@ -67,7 +67,7 @@ class KafkaRunner:
     reset : {"earliest", "latest"}
         Where to begin in a partition without a committed offset.
     session_timeout_s : float
-        The time in seconds after which the group gives the tasks of a silent process to others.
+        The time in seconds after which the group assigns the tasks of a silent process to others.
     timeout_s : float
         The time in seconds after which an operation fails if the brokers do not answer.
     replication_factor : int
@@ -232,7 +232,7 @@ class KafkaRunner:
             task.commit(consumer)
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Open the tasks of the partitions that the group has given to this process."""
+        """Open the tasks of the partitions that the group has assigned to this process."""
         try:
             self._open(consumer, partitions)
         except BaseException as error:  # noqa: BLE001 - the loop raises it
@@ -247,7 +247,7 @@ class KafkaRunner:
                 missing = part.sources.keys() - {place.topic for place in places}
                 if missing:
                     raise StateError(
-                        f"the group gave the partition {partition} of {min(missing)} to another "
+                        f"the group assigned the partition {partition} of {min(missing)} to another "
                         f"process than those of the other topics of sub-topology {number}. All "
                         "processes of an application must run the same topology and the same "
                         "partition.assignment.strategy"
@@ -266,7 +266,7 @@ class KafkaRunner:
         consumer.assign(partitions)
 
     def _revoked(self, consumer: Consumer, _: list[TopicPartition]) -> None:
-        """Commit and close all tasks, because the group gives them out anew."""
+        """Commit and close all tasks before a rebalance."""
         try:
             if self._failure is None:
                 self._commit(consumer)
@@ -313,8 +313,8 @@ class KafkaRunner:
                 if task is None:
                     raise StateError(
                         f"the task {number}_{partition} of the store {store!r} does not run in "
-                        f"this process, whose tasks are {', '.join(self.tasks) or 'none'}. Ask "
-                        "the process that has it, or wait until the group has given it out"
+                        f"this process, whose tasks are {', '.join(self.tasks) or 'none'}. Query "
+                        "the process that runs it, or wait until the group has assigned it"
                     )
                 return task.state.committed()
         known = ", ".join(map(repr, self._topology.specs)) or "none"
