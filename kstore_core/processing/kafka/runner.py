@@ -247,9 +247,9 @@ class KafkaRunner:
                 missing = part.sources.keys() - {place.topic for place in places}
                 if missing:
                     raise StateError(
-                        f"the group assigned the partition {partition} of {min(missing)} to another "
-                        f"process than those of the other topics of sub-topology {number}. All "
-                        "processes of an application must run the same topology and the same "
+                        f"the group assigned the partition {partition} of {min(missing)} to "
+                        f"another process than those of the other topics of sub-topology {number}. "
+                        "All processes of an application must run the same topology and the same "
                         "partition.assignment.strategy"
                     )
                 task = RunningTask(
