@@ -153,7 +153,7 @@ class KafkaRunner:
         self._stopped.set()
 
     def run(self) -> None:
-        """Process records until :meth:`stop` is called.
+        """Process records until :meth:`stop` is called. A runner runs only once.
 
         If anything fails, the tasks are closed without a commit, and the error is raised. Start the
         process again then: it continues after the last commit.
@@ -196,7 +196,9 @@ class KafkaRunner:
     def _loop(self, consumer: Consumer) -> None:
         last = monotonic()
         while not self._stopped.is_set():
-            self._add(consumer.consume(_AT_ONCE, _WAIT_S))
+            with self._settings.cluster.explained("the input cannot be read"):
+                messages = consumer.consume(_AT_ONCE, _WAIT_S)
+            self._add(messages)
             is_due = (monotonic() - last) * 1000 >= self._settings.commit_interval_ms
             for task in self._tasks.values():
                 is_due |= task.run()
