@@ -74,7 +74,7 @@ def running(broker: Broker, name: str, state: Path, **given: Any) -> Iterator[Ka
         yield runner
     finally:
         runner.stop()
-        thread.join(60)
+        thread.join(120)
         assert not thread.is_alive()
     if errors:
         raise errors[0]
@@ -88,7 +88,7 @@ def test_a_topology_runs_and_continues(broker: Broker, tmp_path: Path, guarantee
         read(broker.servers, f"{name}-counts", words_in(lines[:200]))
         assert runner.tasks == ("0_0", "0_1", "1_0", "1_1")
         found: dict[str, int] = {}
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 90
         while found.get("x") != 200 and time.monotonic() < deadline:
             for partition in (0, 1):
                 with runner.view("counts", partition) as view:
@@ -150,15 +150,15 @@ def test_kills_lose_and_repeat_nothing(broker: Broker, tmp_path: Path, lost: boo
         process = started(broker.servers, name, state, *exactly)
         time.sleep(3.0 + 0.37 * kill)
         process.kill()
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
     state = tmp_path / "last" if lost else state
     process = started(broker.servers, name, state, *exactly)
     try:
-        got = read(broker.servers, f"{name}-counts", words_in(lines), 90)
+        got = read(broker.servers, f"{name}-counts", words_in(lines), 180)
         assert numbers(got) == expected(lines)
     finally:
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=120)
     assert (process.returncode, said) == (0, "")
 
 
@@ -176,12 +176,12 @@ def test_a_killed_process_leaves_its_tasks_to_another(broker: Broker, tmp_path: 
     send(broker.servers, name, lines[1000:])
     third = started(broker.servers, name, tmp_path / "third", *exactly)
     try:
-        got = read(broker.servers, f"{name}-counts", words_in(lines), 90)
+        got = read(broker.servers, f"{name}-counts", words_in(lines), 180)
         assert numbers(got) == expected(lines)
     finally:
         for process in (second, third):
             process.send_signal(signal.SIGTERM)
-        ends = [process.communicate(timeout=60)[1] for process in (first, second, third)]
+        ends = [process.communicate(timeout=120)[1] for process in (first, second, third)]
     assert [ends[1:], second.returncode, third.returncode] == [["", ""], 0, 0]
 
 
@@ -193,7 +193,7 @@ def test_a_restart_of_the_broker_loses_and_repeats_nothing(broker: Broker, tmp_p
         read(broker.servers, f"{name}-counts", 100)
         broker.restart()
         send(broker.servers, name, lines[600:])
-        got = read(broker.servers, f"{name}-counts", words_in(lines), 90)
+        got = read(broker.servers, f"{name}-counts", words_in(lines), 180)
     assert numbers(got) == expected(lines)
 
 
@@ -316,7 +316,7 @@ def test_the_page_runs(broker: Broker, tmp_path: Path) -> None:
         ("ann", "5"), ("ann", "12")
     ]  # fmt: skip
     runner.stop()
-    thread.join(60)
+    thread.join(120)
     names["follow"]()
     with open_state(tmp_path / "standby/shop/0_0", read_only=True) as state:
         assert state.open(names["totals"]).get("ann").value == 12

@@ -70,7 +70,7 @@ def send(servers: str, name: str, lines: Iterable[tuple[str, str, int]]) -> None
     producer.flush(30)
 
 
-def read(servers: str, topic: str, wanted: int, timeout_s: float = 60) -> list[Any]:
+def read(servers: str, topic: str, wanted: int, timeout_s: float = 120) -> list[Any]:
     """The committed records of a topic, at least ``wanted`` of them."""
     consumer = Consumer(
         {
