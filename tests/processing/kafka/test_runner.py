@@ -298,7 +298,7 @@ def test_a_second_copy_of_a_store_follows_the_changelog(broker: Broker, tmp_path
 
 def test_the_page_runs(broker: Broker, tmp_path: Path) -> None:
     for topic in ("orders", "totals"):
-        broker.create(1, name=topic, cleanup_policy="delete")
+        broker.create(1, name=topic, cleanup_policy="delete", retention_ms=-1)
     page = (pages.DOCS / "processors-on-kafka.md").read_text(encoding="utf-8")
     page = page.replace("127.0.0.1:9092", broker.servers).replace("/var/lib", str(tmp_path))
     names: dict[str, Any] = {}

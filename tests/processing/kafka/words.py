@@ -56,7 +56,7 @@ def created(broker: Any, partitions: int = 2) -> str:
     """The name of topics that exist."""
     name = f"app{broker.number}"
     for topic in ("lines", "words", "counts"):
-        broker.create(partitions, name=f"{name}-{topic}", cleanup_policy="delete")
+        broker.create(partitions, name=f"{name}-{topic}", cleanup_policy="delete", retention_ms=-1)
     return name
 
 
