@@ -11,6 +11,7 @@ from kstore_core.changelog import LogConfig
 from kstore_core.discovery.registry import engine_class
 from kstore_core.metrics import REGISTRY
 from kstore_core.spark.kafka.options import OPTIONS
+from kstore_core.spark.kafka.write_options import WRITE_OPTIONS as KAFKA_WRITE_OPTIONS
 from kstore_core.spark.source.options import READ_OPTIONS
 from kstore_core.spark.source.write_options import SINK_OPTIONS, WRITE_OPTIONS
 from tests.support.pages import DOCS
@@ -81,6 +82,14 @@ def test_kafka_in_spark():
     assert list(rows) == list(OPTIONS)
     for name, default in OPTIONS.items():
         if default and name != "minPartitions":
+            assert rows[name].replace("`", "").split(";")[0] == default.split(" (")[0]
+
+
+def test_writing_to_kafka():
+    rows = table("Spark: writing to Kafka")
+    assert list(rows) == list(KAFKA_WRITE_OPTIONS)
+    for name, default in KAFKA_WRITE_OPTIONS.items():
+        if default:
             assert rows[name].replace("`", "").split(";")[0] == default.split(" (")[0]
 
 
