@@ -42,6 +42,18 @@ cdef enum:
     CONTEXT_BYTES = 8 + 8 + 4       # timestamp, offset, partition
 
 
+cdef object _context_of(object value, object context):
+    """Return the context that the flush of a write uses.
+
+    The flush logs a delete with the headers of the record, which their owner may change before the
+    flush. So a delete gets a copy. The copy is made by Python code, during which other threads may
+    run, so the caller must not have begun a change of the cache.
+    """
+    if value is None and context is not None and len(context.headers):
+        return replace(context, headers=context.headers.copy())
+    return context
+
+
 cdef class Cached(PointTable):
     """A table that caches the rows of another table.
 
@@ -295,18 +307,23 @@ cdef class Cached(PointTable):
         The write gets the context of the current input record.
         """
         self._check(key)
+        cdef object context = _context_of(value, self._current_record.now())
         cdef Entry entry = self._find(key)
         cdef long long growth = self._growth(entry, key, value)
         if self._staging._grow(growth):
             entry = self._find(key)
             growth = self._growth(entry, key, value)
-        self._set(entry, key, value, self._current_record.now(), growth)
+        self._set(entry, key, value, context, growth)
         if self.budget.used_bytes > self.budget.max_bytes:
             self._evict()
 
     def write(self, writes):
         """Write rows in the given order. If a row is refused, no row is written."""
-        cdef list given = list(writes)
+        cdef object current = self._current_record.now()
+        cdef list given = [
+            (key, value, _context_of(value, current if context is None else context))
+            for key, value, context in writes
+        ]
         cdef dict last = {}
         cdef Entry entry
         cdef bytes key, value
@@ -317,11 +334,10 @@ cdef class Cached(PointTable):
         for key, value in last.items():
             growth += self._growth(self._find(key), key, value)
         self._staging._grow(growth)
-        current = self._current_record.now()
         for key, value, context in given:
             entry = self._find(key)
             growth = self._growth(entry, key, value)
-            self._set(entry, key, value, current if context is None else context, growth)
+            self._set(entry, key, value, context, growth)
         if self.budget.used_bytes > self.budget.max_bytes:
             self._evict()
 
@@ -338,9 +354,6 @@ cdef class Cached(PointTable):
         self._dirty += 0 if entry.written else 1
         self._writes += 1
         entry.value = value
-        if value is None and context is not None and len(context.headers):
-            # The flush logs a delete with these headers, which their owner may change before it.
-            context = replace(context, headers=context.headers.copy())
         entry.context = _NO_RECORD if context is None else context
         entry.written = self._writes
         self._dirty_bytes += growth
