@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,30 +35,37 @@ def _fixed_plan(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(_ADAPTIVE, str(before))
 
 
-@dataclass(frozen=True)
+@dataclass
 class EpochRunner:
-    """The object that ``foreachBatch`` calls with the records of each micro-batch.
+    """The object that ``foreachBatch`` calls with the records of each micro-batch."""
 
-    ``query`` is the location of the checkpoint, which identifies the query. Spark Connect does not
-    tell the query's own id in ``foreachBatch``.
-    """
-
-    query: str
+    checkpoint: str
     stages: tuple[Stage, ...]
     sinks: Mapping[str, Sink]
+    _query: str = ""
+
+    def _id(self, spark: SparkSession) -> str:
+        """Return the id of the query. A new checkpoint at the same place has another id."""
+        if not self._query:
+            # With Spark Connect, this file is the only place of the id that foreachBatch can read.
+            row = spark.read.text(f"{self.checkpoint}/metadata").first()
+            assert row is not None
+            self._query = str(json.loads(row[0])["id"])
+        return self._query
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
         """Run all stages, and pass the records of each topic to its sink."""
         from pyspark.sql import functions as F  # noqa: N812
 
         topic, union = F.col("topic"), type(batch).unionByName
+        current = Epoch(self._id(batch.sparkSession), epoch)
         sent: list[DataFrame] = []
         if len(self.stages) > 1:
             batch.persist()
         try:
             for stage in self.stages:
                 read = [each.where(topic.isin(stage.topics)) for each in (batch, *sent)]
-                sent.append(stage.run(Epoch(self.query, epoch), reduce(union, read)).persist())
+                sent.append(stage.run(current, reduce(union, read)).persist())
             everything = reduce(union, sent)
             with typed_errors(), _fixed_plan(batch.sparkSession):
                 everything.count()  # runs all stages

@@ -296,6 +296,29 @@ def test_a_second_copy_of_a_store_follows_the_changelog(broker: Broker, tmp_path
     assert restored
 
 
+def test_a_topic_that_is_deleted_ends_the_runner(broker: Broker, tmp_path: Path) -> None:
+    name = created(broker, 1)
+    send(broker.servers, name, lines_of(5))
+    runner = KafkaRunner(
+        topology(name),
+        servers=broker.servers,
+        application_id=name,
+        state=tmp_path,
+        commit_interval_ms=100,
+        settings={"topic.metadata.refresh.interval.ms": 500},
+    )
+
+    def delete() -> None:
+        read(broker.servers, f"{name}-counts", 15)
+        broker.admin.delete_topics([f"{name}-lines"])[f"{name}-lines"].result(20)
+
+    thread = threading.Thread(target=delete)
+    thread.start()
+    with pytest.raises(StateError, match="there is no such topic or partition"):
+        runner.run()
+    thread.join(60)
+
+
 def test_the_page_runs(broker: Broker, tmp_path: Path) -> None:
     for topic in ("orders", "totals"):
         broker.create(1, name=topic, cleanup_policy="delete", retention_ms=-1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -207,6 +208,16 @@ def test_a_micro_batch_that_fails_later_gives_the_same_rows_again(streams: Strea
     (_, first, rows), (_, second, again) = streams.got
     assert (first, rows) == (second, again)
     assert len(rows) == 2
+
+
+def test_a_new_checkpoint_at_the_same_place_is_refused(streams: Streams, tmp_path: Path) -> None:
+    streams.write([("in", "a", "1", 0)])
+    streams.run(adding(), ["in"], sinks={"out": streams.sink("out")})
+    shutil.rmtree(tmp_path / "checkpoint")
+    streams.write([("in", "a", "2", 1)])
+    with pytest.raises(Exception, match="belongs to the streaming query"):
+        streams.run(adding(), ["in"], sinks={"out": streams.sink("out")})
+    assert len(streams.records("out")) == 1
 
 
 def test_a_worker_that_dies_counts_nothing_twice(streams: Streams, tmp_path: Path) -> None:
