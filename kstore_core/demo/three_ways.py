@@ -259,7 +259,7 @@ def on_kafka(lines: list[Line], out: Path, servers: str) -> Outcome:
         state=out,
         guarantee="exactly_once_v2",
     )
-    thread = threading.Thread(target=runner.run)
+    thread = threading.Thread(target=runner.run, daemon=True)
     thread.start()
     try:
         producer = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random"})

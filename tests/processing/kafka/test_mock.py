@@ -37,7 +37,7 @@ def test_a_topology_without_stores_runs(tmp_path: Path, guarantee: Any) -> None:
             guarantee=guarantee,
             commit_interval_ms=50,
         )
-        thread = threading.Thread(target=runner.run)
+        thread = threading.Thread(target=runner.run, daemon=True)
         thread.start()
         found = read(servers, "mock-counts", 50, 30)
         assert "tasks 0_0, 0_1" in repr(runner)

@@ -68,7 +68,7 @@ def running(broker: Broker, name: str, state: Path, **given: Any) -> Iterator[Ka
         except BaseException as error:  # noqa: BLE001 - raised below
             errors.append(error)
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
         yield runner
@@ -312,7 +312,7 @@ def test_a_topic_that_is_deleted_ends_the_runner(broker: Broker, tmp_path: Path)
         read(broker.servers, f"{name}-counts", 15)
         broker.admin.delete_topics([f"{name}-lines"])[f"{name}-lines"].result(20)
 
-    thread = threading.Thread(target=delete)
+    thread = threading.Thread(target=delete, daemon=True)
     thread.start()
     with pytest.raises(StateError, match="there is no such topic or partition"):
         runner.run()
@@ -333,7 +333,7 @@ def test_the_page_runs(broker: Broker, tmp_path: Path) -> None:
         producer.produce("orders", value, "ann", timestamp=NOW)
     producer.flush(20)
     runner = names["runner"]
-    thread = threading.Thread(target=runner.run)
+    thread = threading.Thread(target=runner.run, daemon=True)
     thread.start()
     assert [record[:2] for record in read(broker.servers, "totals", 2)] == [
         ("ann", "5"), ("ann", "12")
