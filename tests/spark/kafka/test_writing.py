@@ -23,6 +23,7 @@ from kstore_core.spark.live.epochs import Epoch
 from tests.changelog.broker.broker import Broker
 from tests.spark.kafka.sent_rows import table, write_options
 from tests.spark.kafka.topics import NOW_MS, options_of, read
+from tests.spark.support.streams import forget_last_epoch
 from tests.support.places import ROOT
 
 if TYPE_CHECKING:
@@ -95,6 +96,36 @@ def test_a_stream_is_sent(
         )
         query.awaitTermination()
         assert sorted(values(servers, topic)) == list(range(1, number + 1))
+
+
+def test_a_stream_that_repeats_a_micro_batch_sends_it_once(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    topic = broker.create(2)
+
+    def run() -> None:
+        query = (
+            spark.readStream.schema("value string")
+            .parquet(str(tmp_path / "in"))
+            .writeStream.format("kstore-kafka")
+            .option("kafka.bootstrap.servers", broker.servers)
+            .option("topic", topic)
+            .option("transactionalId", f"{topic}-sink")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    for number in (1, 2):
+        rows = [(str(10 * number + each),) for each in range(4)]
+        spark.createDataFrame(rows, "value string").coalesce(1).write.mode("append").parquet(
+            str(tmp_path / "in")
+        )
+        run()
+    assert forget_last_epoch(tmp_path / "checkpoint") == 1
+    run()
+    assert sorted(values(broker.servers, topic)) == [10, 11, 12, 13, 20, 21, 22, 23]
 
 
 def test_a_transaction_is_not_repeated(broker: Broker) -> None:
