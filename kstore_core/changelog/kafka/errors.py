@@ -43,6 +43,10 @@ _TOO_FAR: _Meaning = (
     EngineError,
     "a record's timestamp is in the future; raise the topic's message.timestamp.after.max.ms",
 )
+_WITHOUT_KEY: _Meaning = (
+    EngineError,
+    "the topic refuses a record; a topic with cleanup.policy=compact needs a key in each record",
+)
 _EXPIRED: _Meaning = (
     InconsistentStateError,
     "the requested records have expired; move the store's directory away, and restore it anew",
@@ -54,6 +58,7 @@ _MEANINGS: dict[str, _Meaning] = {
     "_UNKNOWN_PARTITION": _NO_TOPIC,
     "MSG_SIZE_TOO_LARGE": _TOO_LARGE,
     "INVALID_TIMESTAMP": _TOO_FAR,
+    "INVALID_RECORD": _WITHOUT_KEY,
     "NOT_ENOUGH_REPLICAS": _REPLICAS,
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND": _REPLICAS,
     "INVALID_PRODUCER_EPOCH": _FENCED,

@@ -101,7 +101,11 @@ def test_a_stream_is_sent(
 def test_a_stream_that_repeats_a_micro_batch_sends_it_once(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
-    topic = broker.create(2)
+    compacted = write_options(broker.servers, topic=broker.create())
+    without_key = pa.RecordBatch.from_pydict({"value": pa.array([b"v"])})
+    with pytest.raises(EngineError, match=r"cleanup\.policy=compact needs a key in each record"):
+        writing._sent(compacted, Epoch("q", 0), iter([without_key]))
+    topic = broker.create(2, cleanup_policy="delete")
 
     def run() -> None:
         query = (
