@@ -236,7 +236,7 @@ def totals(spark: SparkSession, joined: Path, root: Path) -> list[Total]:
 
 
 def history(root: Path, currency: str, partitions: int) -> list[VersionedRecordWithHeaders[float]]:
-    """Return every version of a currency's rate, which is read from its shard without Spark."""
+    """Read every version of a currency's rate from its shard, without Spark."""
     shard = shard_directory(root, currency, partitions)
     with open_state(shard, read_only=True) as state:
         return list(state.open(RATES).history(currency))

@@ -170,7 +170,7 @@ class VersionedStore(VersionPoints[K, R], Store[K], Generic[K, R]):
     def all(
         self, as_of: Time | None = None, *, reverse: bool = False, on_expired: OnExpired = "none"
     ) -> Scan[K, R]:
-        """Return all keys with their latest versions, or with their versions at ``as_of``."""
+        """Return all keys with their latest versions, or with the versions valid at ``as_of``."""
         return self.range(None, None, as_of, reverse=reverse, on_expired=on_expired)
 
     def _as_of(self, as_of: Time | None, on_expired: OnExpired) -> int | None:

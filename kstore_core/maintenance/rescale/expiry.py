@@ -43,7 +43,7 @@ def reached_stream_time(
     """Return the stream time of a new store that has a database for each segment.
 
     Such a store is never opened with a stream time before its newest segment. The second result is
-    True if rows that could be read before would expire by that.
+    True if rows that could be read before would expire at this time.
 
     Parameters
     ----------

@@ -100,7 +100,7 @@ class RowsTask:
                     yield _about([number % self.after], number, failure(error, number))
 
     def read(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of an old shard, with a description of the shard for each new shard.
+        """Yield the rows of an old shard, and for each new shard a description of the old one.
 
         Expired rows are left out, because a new shard may have an earlier stream time.
         """

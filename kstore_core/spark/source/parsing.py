@@ -81,8 +81,8 @@ def parse_options(
             )
     if not path:
         raise SpecError(
-            f"the path is missing; pass the root of a store: {_PLACES[use]}. Spark does not pass "
-            "the path of a table in its catalog, so use no such table; create a temporary view"
+            f"the path is missing; pass the root of a store: {_PLACES[use]}. For a table in its "
+            "catalog, Spark does not pass the path; create a temporary view instead"
         )
     if is_relative(path):
         raise SpecError(
