@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["RegistrySerde", "registry"]
 
+_PREFIX = b"\0"
+"""The byte before an ID that is a prefix."""
+
 _ID_HEADERS = {True: "__key_schema_id", False: "__value_schema_id"}
 
 
@@ -145,18 +148,24 @@ class RegistrySerde:
         return data
 
     def deserialize(self, data: bytes, headers: Headers) -> Any:
-        """Return the value of bytes. Where the ID's header is missing, the schema is the serde's.
+        """Return the value of bytes, whose ID is in a header or a prefix.
+
+        With ``ids="header"``, bytes without an ID are read with the schema of the serde.
 
         Raises
         ------
         FormatError
-            The bytes have neither a known ID nor the form of the serde's schema.
+            The bytes have neither an ID nor the form of the serde's schema.
         """
         topic, is_key = self._at or ("", False)
         found = headers.value(_ID_HEADERS[is_key])
         try:
             if found is None and self.needs_headers:
-                return self._without_id(data)
+                try:
+                    return self._without_id(data)
+                except _format_errors(self._parts[1]):
+                    if data[:1] != _PREFIX:
+                        raise
             # As a prefix, because the library refuses up to five bytes whose ID is in a header.
             return self._both[1]((found or b"") + data, _context(topic, is_key, []))
         except _format_errors(self._parts[1]) as error:  # not those of the registry's server
@@ -170,8 +179,11 @@ class RegistrySerde:
             return schema.FromString(data)
         import fastavro
 
-        parsed = fastavro.parse_schema(json.loads(schema))
-        return fastavro.schemaless_reader(io.BytesIO(data), parsed)
+        parsed, file = fastavro.parse_schema(json.loads(schema)), io.BytesIO(data)
+        value = fastavro.schemaless_reader(file, parsed)
+        if file.tell() < len(data):
+            raise ValueError(f"{len(data) - file.tell()} bytes follow the value")
+        return value
 
     @property
     def _both(self) -> tuple[Callable[..., Any], Callable[..., Any]]:

@@ -147,6 +147,28 @@ def test_a_reader_finds_the_schema_of_the_writer(registry: dict[str, str]) -> No
 
 
 @pytest.mark.parametrize("kind", CASES)
+def test_a_reader_finds_an_id_wherever_the_writer_put_it(
+    registry: dict[str, str], kind: str
+) -> None:
+    schema, value = CASES[kind]
+    client = SchemaRegistryClient.new_client(registry)
+    both = {
+        ids: serdes.registry(client, schema, kind, ids=ids).bind("t", is_key=False)
+        for ids in ("header", "prefix")
+    }
+    for writer in both.values():
+        for reader in both.values():
+            headers = Headers()
+            data = writer.serialize(value, headers)
+            found = reader.deserialize(data, headers)
+            assert reader.arrow_value(found) == reader.arrow_value(
+                writer.deserialize(data, headers)
+            )
+    with pytest.raises(FormatError, match="are not a value of"):
+        both["header"].deserialize(b"\1", Headers())
+
+
+@pytest.mark.parametrize("kind", CASES)
 def test_bytes_without_an_id_have_the_schema_of_the_serde(
     registry: dict[str, str], kind: str
 ) -> None:

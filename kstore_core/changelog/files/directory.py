@@ -121,8 +121,8 @@ def partition_for(task: Path, given: int | None, changelogs: str) -> int:
         The state directory.
     given : int or None
     changelogs : str
-        The beginning of a Python call without its closing bracket, such as
-        ``ChangelogDirectory('logs'``. The error message adds the argument ``partition=``.
+        The call that made the changelogs, for the error message, without the closing bracket:
+        ``ChangelogDirectory('logs'``. The message appends the argument ``partition=``.
 
     Raises
     ------

@@ -190,8 +190,8 @@ def _specs(tasks: Tasks, store: str | None, options: Mapping[str, Any]) -> list[
             specs.append(replace(spec, indexed=False))  # rescale_tasks finds out about an index
     if names and options and not needed:
         raise click.UsageError(
-            f"the directory describes its stores {', '.join(names)}; leave --shape and the other "
-            "options that describe a store out, or pass --store"
+            f"the directory describes its stores {', '.join(names)}; leave out --shape and the "
+            "other options that describe a store, or pass --store"
         )
     return specs
 

@@ -14,7 +14,9 @@ __all__ = ["MigrateProgress", "Migrated", "ProgressCallback"]
 
 
 class MigrateProgress(NamedTuple):
-    """The progress of a migration, which is reported before each step and during long steps.
+    """The progress of a migration or a rescale.
+
+    It is reported before each step, and during long steps.
 
     Attributes
     ----------
@@ -23,7 +25,8 @@ class MigrateProgress(NamedTuple):
         The current step: ``"count"`` (count what would be lost), ``"copy"``, ``"verify"``,
         ``"plan"`` (write the plan of the renames), ``"set aside"`` (move the old store away),
         ``"put in place"`` (rename the new store), ``"record"`` (record the new engine),
-        ``"finish"``, or ``"drop"`` (delete the old store).
+        ``"finish"``, or ``"drop"`` (delete the old store). A rescale has the steps ``"move"`` and
+        ``"publish"``.
     rows, total : int
         The number of rows or log records that the step has read so far, and an estimate of their
         total. Both are 0 if the step reads no rows and no log.

@@ -178,8 +178,8 @@ def _check_target(source: Path, target: Path) -> None:
     """Raise a StateError if ``target`` is not a new place outside of ``source``."""
     if target.is_relative_to(source) or source.is_relative_to(target):
         raise StateError(
-            f"{source} and the target {target} contain each other. Pass a new directory beside "
-            f"{source} as the target"
+            f"{source} and the target {target} are the same directory, or one contains the other. "
+            f"Pass a new directory beside {source} as the target"
         )
     if os.path.lexists(target) and not (target.is_dir() and not any(target.iterdir())):
         raise _occupied(target)

@@ -159,9 +159,9 @@ class BoundState(Generic[AnyLayout]):
     def check_seen(self) -> None:
         """Raise StateError if this machine and the driver see different states at the path.
 
-        Each task calls this method before it opens its shard. On a disk, the task calls it again
-        while it has the shard locked, because a rescale replaces the state while it has all shards
-        locked.
+        Each task calls this method before it opens its shard. If the shards are on a disk, the
+        task calls it again after it has locked its shard. A rescale replaces the state only while
+        it holds the locks of all shards, so the state cannot be replaced after this second call.
         """
         bound = Sharding.of(self.layout, self.number)
         if bound is None or bound[0] != self.id:

@@ -188,9 +188,10 @@ def examined(path: Path, engine: str, store: str) -> tuple[StoredSpec, dict[str,
 def merged(
     layout: Layout, shards: Iterable[tuple[int, tuple[StoredSpec, dict[str, int]] | None]]
 ) -> tuple[StoredSpec | None, dict[str, int], list[int]]:
-    """Return the only spec of the shards, their last epochs, and the numbers of those with a store.
+    """Return the common spec of the shards, the last epochs, and the numbers of used shards.
 
-    Raise a StateError if two shards have different specs.
+    The epochs are the last one of each query in any shard. A used shard has a store; if there is
+    none, the spec is None. Raise a StateError if two shards have different specs.
     """
     stored: StoredSpec | None = None
     epochs: dict[str, int] = {}
@@ -202,9 +203,9 @@ def merged(
         if stored is not None and spec != stored:
             raise StateError(
                 f"shard {number} of {layout} was written with another spec than shard "
-                f"{written[-1]}: {spec.describe()}, not {stored.describe()}. Run the query with "
-                "its present spec until each shard had rows, or make the specs equal with kstore "
-                "upgrade, and then rescale again"
+                f"{written[-1]}: {spec.describe()}, not {stored.describe()}. Make the specs "
+                "equal: run the query with its present spec until each shard has received rows, or "
+                "use kstore upgrade. Then rescale again"
             )
         stored = spec
         written.append(number)

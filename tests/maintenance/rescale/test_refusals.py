@@ -123,7 +123,7 @@ def test_targets(source: Path, tmp_path: Path) -> None:
     with pytest.raises(StateError, match="is not an empty directory"):
         rescale_tasks(source, occupied / "file", partitions=2)
     for target in (source, source / "new", tmp_path):
-        with pytest.raises(StateError, match="contain each other"):
+        with pytest.raises(StateError, match="or one contains the other"):
             rescale_tasks(source, target, partitions=2)
 
 
