@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -216,13 +216,12 @@ def _bring(shard: RemoteShard, engine: Engine) -> None:
 def fetch_shard(commits: ShardCommits, engine: Engine, path: Path) -> bool:
     """Make the new directory ``path`` a copy of a shard with its newest commit.
 
-    Return False, and make no directory, if the shard has no commit.
+    Return False, and make no directory, if nothing was written to the shard.
     """
     newest = _newest(commits, None)
-    if newest is None:
-        return False
-    _fetched(commits, newest, engine, path)
-    return True
+    if newest is not None:
+        _fetched(commits, newest, engine, path)
+    return path.exists()
 
 
 def _fetched(commits: ShardCommits, commit: ShardCommit, engine: Engine, path: Path) -> Stamps:
@@ -253,9 +252,11 @@ def _newest(commits: ShardCommits, known: ShardCommit | None) -> ShardCommit | N
 
 
 def _apply(
-    commits: ShardCommits, engine: Engine, path: Path, changes: Iterable[ChangeFile]
+    commits: ShardCommits, engine: Engine, path: Path, changes: Sequence[ChangeFile]
 ) -> None:
     """Fetch files of changes, check them, and apply them in order to a state directory."""
+    if not changes:
+        return  # A directory would look like a shard that was written.
     path.mkdir(exist_ok=True)
 
     def fetched(change: ChangeFile) -> tuple[str, bytes]:
