@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kstore_core import Headers, open_state, serdes, stores
+from kstore_core import open_state, serdes, stores
 from kstore_core.processing import Context, Record, Topology
 from kstore_core.spark.live.epochs import Epoch
 from kstore_core.spark.subtopologies.rows import SCHEMA
@@ -114,8 +114,3 @@ def moved(task: SubtopologyTask, storage: Any) -> SubtopologyTask:
     """The same task, which reaches its state in another way."""
     layout = dataclasses.replace(task.state.layout, storage=storage)
     return dataclasses.replace(task, state=dataclasses.replace(task.state, layout=layout))
-
-
-def headers(*names: str) -> Headers:
-    """Headers with these names and empty values."""
-    return Headers([(name, b"") for name in names])
