@@ -99,6 +99,6 @@ def test_a_table_of_the_catalog_cannot_be_read(
         assert read_store(spark, root).count() == 1
         (first, *_) = message(spark.table("kstore_table").collect, AnalysisException)
         assert "SpecError: the path is missing" in first
-        assert "Spark does not pass the path of a table in its catalog" in first
+        assert "For a table in its catalog, Spark does not pass the path" in first
     finally:
         spark.sql("drop table kstore_table")
