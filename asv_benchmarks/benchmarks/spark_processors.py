@@ -184,8 +184,12 @@ def _median(query: Any) -> float:
 
 def measured(rows: int, keys: int) -> Iterator[tuple[str, float, float]]:
     """Yield the name of each example, and the times of kstore and of transformWithState in ms."""
+    from pyspark import cloudpickle
+
     from kstore_core.spark import local_session
 
+    # The workers cannot import this module, whose path only asv knows.
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
     spark = local_session("processors", shuffle_partitions=2)
     with tempfile.TemporaryDirectory() as scratch:
         streams = Streams(spark, Path(scratch), rows, keys)
