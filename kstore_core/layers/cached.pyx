@@ -137,7 +137,7 @@ cdef class Cached(PointTable):
 
     cpdef object get(self, bytes key):
         """Return the value of ``key`` from the cache or from the table below, or None."""
-        if not self.rows._open:
+        if not self.rows._ready:
             self.rows._check_open()
         if key is None:
             raise TypeError("a key must be bytes, not None")

@@ -2,8 +2,9 @@
 
 The store then has the same content as after a put of each record in order. In a versioned store,
 the bytes of rows with older versions may differ from those that the puts would write; the versions
-are the same. If the store is empty, its rows are built without a Python object for each record. Use
-``state.restore`` to restore from a changelog instead.
+are the same. If the store is empty, its rows are built without a Python object for each record.
+Rows of few records may be written later, at the store's next use or commit. Use ``state.restore``
+to restore from a changelog instead.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kstore_core.codec import RecordColumns, arrow_to_log
 from kstore_core.errors import SpecError
 from kstore_core.layers.logged import LoggedVersions
+from kstore_core.restore.deferred import defer
 from kstore_core.restore.rows import Restored, RowRestorer
 from kstore_core.restore.versions import VersionRestorer
 
@@ -134,6 +136,9 @@ def _restore(
     records = arrow_to_log(
         keys, values, timestamps, headers if store.spec.format.headers else None, first_offset=0
     )
+    restored = defer(store, records, _BUILD_BYTES)
+    if restored is not None:
+        return restored
     if store.spec.shape == "versioned":
         versions = VersionRestorer(store.spec, store.table, _BUILD_BYTES)
         if can_restore_history(store):

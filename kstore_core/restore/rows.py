@@ -37,7 +37,8 @@ class Restored:
     late : int
         The number of these records that were skipped because they are older than the retention.
     rows : int
-        The number of rows that were written to the engine.
+        The number of rows that were written to the engine or staged. A record whose row is written
+        later counts as one row.
     offsets : mapping or None
         The exact last offset of each input partition that the rows contain. A process that takes
         over the task must resume its input after these offsets. None if they are not known.

@@ -11,11 +11,12 @@ from typing import Self
 from kstore_core.changelog import FileChangelog
 from kstore_core.codec import RecordColumns, split_by_key
 
-__all__ = ["SpooledParts", "in_chunks", "weight"]
+__all__ = ["Gathered", "SpooledParts", "in_chunks", "weight"]
 
 RECORD_BYTES = 100
 """The memory in bytes that a record needs in addition to its key, value and headers."""
 
+_USUAL_PARTS = 16
 _MOST_PARTS = 256
 _DEEPEST = 4
 
@@ -39,6 +40,66 @@ def in_chunks(
         next_offset = batch.next_offset
     if len(pending):
         yield pending, next_offset
+
+
+class Gathered:
+    """Records that are collected for one read: in memory, or by key in files if they are many.
+
+    Parameters
+    ----------
+    root : Path
+        The path of a temporary folder for the files.
+    max_bytes : int
+        The approximate memory in bytes of the records at which they are moved to the files.
+    expected : int
+        The approximate number of records, if it is known. It determines the number of files.
+
+    Attributes
+    ----------
+    held_bytes : int
+        The approximate memory in bytes of the records that are in memory now.
+    """
+
+    def __init__(self, root: Path, max_bytes: int, expected: int = 0) -> None:
+        self._root = root
+        self._max_bytes = max_bytes
+        self._expected = expected
+        self._parts: SpooledParts | None = None
+        self._held = RecordColumns()
+        self._next_offset = 0
+        self._closing = ExitStack()
+        self.held_bytes = 0
+
+    def add(self, records: RecordColumns) -> None:
+        """Add the next records of a log. Their bytes are shared, not copied."""
+        if len(self._held) and self.held_bytes + weight(records) > self._max_bytes:
+            self._spool()
+        self._held.extend(records, self._next_offset)
+        self._next_offset += len(records)
+        self.held_bytes += weight(records)
+
+    def _spool(self) -> None:
+        if self._parts is None:
+            count = -(-self._expected // len(self._held)) + 1 if self._expected else _USUAL_PARTS
+            parts = SpooledParts(self._root, count, self._max_bytes)
+            self._parts = self._closing.enter_context(parts)
+        self._parts.add(self._held)
+        self._held = RecordColumns()
+        self.held_bytes = 0
+
+    def __iter__(self) -> Iterator[RecordColumns]:
+        """Yield the records in batches. All records of a key are in one batch, in their order."""
+        if self._parts is None:
+            yield self._held
+            return
+        self._spool()
+        yield from self._parts
+
+    def close(self) -> None:
+        """Drop the records, and remove the files."""
+        self._held = RecordColumns()
+        self.held_bytes = 0
+        self._closing.close()
 
 
 class SpooledParts:

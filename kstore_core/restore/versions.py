@@ -6,8 +6,8 @@ If the store has rows, the versions are put one after another. The result is the
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from kstore_core.codec import (
 )
 from kstore_core.errors import SpecError
 from kstore_core.restore.rows import CHUNK_ROWS, Restored, is_empty
-from kstore_core.restore.spool import SpooledParts, in_chunks, weight
+from kstore_core.restore.spool import Gathered, weight
 from kstore_core.spec import StoreSpec
 from kstore_core.tables.versioned import VersionedTable
 
@@ -89,39 +89,42 @@ class VersionRestorer:
         clock = self._table.clock
         observed = clock.observed
         restored = Restored()
-        chunks = (records for records, _ in in_chunks(batches, self._max_bytes))
-        first = next(chunks, RecordColumns())
-        kept, stream_time = self._in_time(first)
-        restored += Restored(len(first), len(first) - len(kept))
-        clock.advance(stream_time)
         try:
-            second = next(chunks, None)
-            if second is None:
-                return restored + Restored(rows=self._load(kept))
-            pieces = -(-count // len(first)) + 1
-            with SpooledParts(scratch, pieces, self._max_bytes) as parts:
-                parts.add(kept)
-                for records in itertools.chain([second], chunks):
-                    kept, stream_time = self._in_time(records)
-                    clock.advance(stream_time)
-                    parts.add(kept)
+            with closing(Gathered(scratch, self._max_bytes, count)) as gathered:
+                for records in batches:
+                    kept = self.advance(records)
+                    gathered.add(kept)
                     restored += Restored(len(records), len(records) - len(kept))
-                del first, second, records, kept  # Free the memory before the parts are read.
-                for part in parts:
-                    restored += Restored(rows=self._load(part))
+                return restored + Restored(rows=self.build(gathered))
         except BaseException:
             clock.rewind(observed)
             raise
-        return restored
 
     def load_at_once(self, records: RecordColumns) -> Restored:
         """Write all records of a log to the empty table, without staging or temporary files."""
+        kept = self.advance(records)
+        pieces = weight(kept) // self._max_bytes + 1
+        rows = self.build(split_by_key(kept, pieces, 0) if pieces > 1 else [kept])
+        return Restored(len(records), len(records) - len(kept), rows)
+
+    def advance(self, records: RecordColumns) -> RecordColumns:
+        """Advance stream time by the records. Return those that are not late.
+
+        Raises
+        ------
+        SpecError
+            A version has a time before 1970. Stream time has not changed.
+        """
         kept, stream_time = self._in_time(records)
         self._table.clock.advance(stream_time)
-        pieces = weight(kept) // self._max_bytes + 1
-        parts = split_by_key(kept, pieces, 0) if pieces > 1 else [kept]
-        rows = sum(map(self._load, parts))
-        return Restored(len(records), len(records) - len(kept), rows)
+        return kept
+
+    def build(self, parts: Iterable[RecordColumns]) -> int:
+        """Write the rows of all versions to the empty table. Return the number of rows.
+
+        Each part must contain all versions of its keys, as :meth:`advance` returned them.
+        """
+        return sum(map(self._load, parts))
 
     def _load(self, records: RecordColumns) -> int:
         """Write the rows of some keys from all their versions. Return the number of rows."""

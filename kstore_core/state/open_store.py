@@ -83,7 +83,7 @@ class OpenStore:
         self.migrate_on_read = options.migrate_on_read
         place = root if engine.capabilities.persistent else Path(tempfile.gettempdir())
         unique = "" if engine.capabilities.persistent else f"-{os.getpid()}-{id(self)}"
-        self._scratch = place / f".kstore-restore-{spec.name}{unique}"
+        scratch = place / f".kstore-restore-{spec.name}{unique}"
         self.store: Any = None
         self._face: weakref.ref[Any] | None = None
         self._staging = staging
@@ -98,6 +98,7 @@ class OpenStore:
                 current_record,
                 record,
                 position,
+                scratch=scratch,
                 partition=partition_of(root),
                 read_only=options.read_only,
             )
@@ -205,7 +206,7 @@ class OpenStore:
                         self.context.record.offsets.get(where),
                         log,
                         partial(self.commits.commit_restored, where),
-                        scratch=self._scratch,
+                        scratch=self.context.scratch,
                         listener=listener,
                     )
             except BaseException:

@@ -219,6 +219,9 @@ class OneDatabase:
 
         The rows and the entries are written in one batch, except in a spill of many rows.
         """
+        assert self._stored is not None
+        for namespace in self._stored.namespaces:
+            namespace.settle()  # Without the lock, which a spill of another thread may need.
         with self._writing:
             self._write(record, entries, is_spill=is_spill)
 

@@ -32,12 +32,15 @@ cdef class StagedNamespace(PointTable):
     cdef unsigned long long _staged_writes
     cdef unsigned long long _takes      # how many commits have begun to write the staged rows
     cdef bint _writable
-    cdef bint _open
+    cdef bint _ready        # False if a use must first see why: it is closed, or rows are deferred
+    cdef bint _closed
+    cdef object _deferred
     cdef int _pid
     cdef object __weakref__
 
     cdef void _count(self, long long growth) noexcept
     cdef int _check_open(self) except -1
+    cdef int _check_not_closed(self) except -1
     cdef int _check_writable(self) except -1
     cdef int _check_key(self, bytes key) except -1
     cdef long long _growth(self, bytes key, bytes value) except? -1

@@ -65,7 +65,8 @@ cdef class Staging:
     stores : list
         The open stores. The method ``spill()`` of a store writes its staged rows to the engine.
     staged_bytes : int
-        The total size of all keys and values that are staged or cached now, in bytes.
+        The total size of all keys and values that are staged or cached now, in bytes. It contains
+        the memory of restored records whose rows are not written yet.
     admitted : int
         The number of threads that are flushing a cache. The limit does not apply during a flush,
         because cached rows were counted when they were written to the cache.
@@ -112,6 +113,10 @@ cdef class Staging:
                 self.spill()
                 return 1
         return 0
+
+    def count(self, long long growth):
+        """Add ``growth`` bytes, which may be negative, to the staged bytes."""
+        self.staged_bytes += growth
 
     def spill(self):
         """Write the staged rows of every store to the engine, without offsets.
@@ -164,7 +169,9 @@ cdef class StagedNamespace(PointTable):
         self._staging = staging
         self._rows = OrderedRows.__new__(OrderedRows)
         self._ranges = []
-        self._open = True
+        self._ready = True
+        self._closed = False
+        self._deferred = None
         self._pid = os.getpid()
         _living.add(self)
 
@@ -178,6 +185,11 @@ cdef class StagedNamespace(PointTable):
         self.database = database
 
     @property
+    def staging(self):
+        """The limit of the staged bytes of the state directory."""
+        return self._staging
+
+    @property
     def is_staging(self):
         """True if rows are staged."""
         return bool(self._rows.rows)
@@ -185,8 +197,40 @@ cdef class StagedNamespace(PointTable):
     def __repr__(self):
         return f"<StagedNamespace {self.name!r}, {len(self._rows.rows)} rows staged>"
 
+    def defer(self, deferred not None):
+        """Let rows wait until the next use of the namespace, which calls ``deferred.settle()``.
+
+        Until :meth:`resume`, every use of the namespace makes this call first, in any thread. So
+        ``settle()`` must wait while another thread writes the rows, and return at once if it is
+        called by the thread that writes them. If it fails, the next use calls it again.
+        """
+        self._check_writable()
+        self._deferred = deferred
+        self._ready = False
+
+    @property
+    def deferred(self):
+        """The rows that wait for the next use of the namespace; None if there are none."""
+        return self._deferred
+
+    def resume(self):
+        """End :meth:`defer`. All later uses see the rows that ``settle()`` has written."""
+        self._deferred = None
+        self._ready = not self._closed
+
+    def settle(self):
+        """Write the deferred rows, if there are any."""
+        self._check_open()
+
     cdef int _check_open(self) except -1:
-        if not self._open:
+        if not self._ready:
+            self._check_not_closed()
+            if self._deferred is not None:
+                self._deferred.settle()
+        return 0
+
+    cdef int _check_not_closed(self) except -1:
+        if self._closed:
             if self._pid != os.getpid():
                 raise ForkedHandleError(
                     f"the store with the namespace {self.name!r} was opened by the process "
@@ -232,7 +276,7 @@ cdef class StagedNamespace(PointTable):
 
     cpdef object get(self, bytes key):
         """Return the staged or stored value of ``key``, or None if the key is missing."""
-        if not self._open:
+        if not self._ready:
             self._check_open()
         if key is None:
             raise TypeError("a key must be bytes, not None")
@@ -275,7 +319,7 @@ cdef class StagedNamespace(PointTable):
 
     cpdef object put(self, bytes key, bytes value):
         """Stage ``value`` for ``key``, or the deletion of the key if ``value`` is None."""
-        if not (self._open and self._writable):
+        if not (self._ready and self._writable):
             self._check_writable()
         self._check_key(key)
         if not self._staging._has_room(_size_of(key, value)):  # not even if the row is new
@@ -448,6 +492,9 @@ cdef class StagedNamespace(PointTable):
             engine. Rows that another thread has staged since are not removed. If None, all rows are
             removed.
         """
+        if written is None and self._deferred is not None:
+            self._deferred.discard()
+            self.resume()
         if written is None or self._writes == self._staged_writes:
             self._count(-self._bytes)
             self._rows = OrderedRows.__new__(OrderedRows)
@@ -465,9 +512,10 @@ cdef class StagedNamespace(PointTable):
 
     def close(self):
         """Discard the staged rows, and make every later use raise StoreClosedError."""
-        if self._open:
+        if not self._closed:
             self.clear()
-            self._open = False
+            self._closed = True
+            self._ready = False
             # References to the store may remain, so release the handles of the engine now.
             self._base_get = self.base = self.database = None
 
@@ -528,7 +576,7 @@ def take(tuple namespaces not None):
         # No other thread can run during this loop, because the loop calls no Python code and the
         # garbage collector is off.
         for namespace in namespaces:
-            namespace._check_open()
+            namespace._check_not_closed()
             taken.append(namespace._take())
     finally:
         if collecting:
@@ -543,7 +591,8 @@ def _after_fork():
     """In a forked child, mark all namespaces that the parent process opened as closed."""
     cdef StagedNamespace namespace
     for namespace in list(_living):
-        namespace._open = False
+        namespace._closed = True
+        namespace._ready = False
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -62,6 +62,7 @@ cdef class VersionedTable:
     @property
     def segments(self):
         """The ids of the segments that may contain rows, in ascending order."""
+        self.rows.rows.settle()
         return tuple(self._ids)
 
     def find_segments(self):
@@ -378,6 +379,7 @@ cdef class VersionedTable:
 
         Writes that follow this call do not change the result.
         """
+        self.rows.rows.settle()  # Deferred rows may be in more segments.
         cdef list ids = [] if self.expired(as_of) else self._ids
         first = bisect_left(ids, self._segment_of(as_of)) if ids else 0
         prefixes = [self._row_key(segment, b"") for segment in reversed(ids[first:])]

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
 from kstore_core.errors import UnsupportedError
@@ -44,6 +45,8 @@ class StoreContext:
         The store's cache; None if the store has no cache.
     measures : StoreMeasures or None
         The store's metrics; None if the store has no metrics.
+    scratch : Path
+        The path of a folder for the temporary files of a restore.
     partition : int or None
         The partition of the task; None if the directory's name does not contain a partition.
     read_only : bool
@@ -63,6 +66,7 @@ class StoreContext:
     moved: bool = False
     cache: Cached | None = None
     measures: StoreMeasures | None = None
+    scratch: Path = Path()
     partition: int | None = None
     read_only: bool = False
     view: Callable[[], Any] | None = None

@@ -1,0 +1,153 @@
+"""Restored records whose rows are written later: at the store's next use, or at the commit.
+
+A standby restores the records of one poll after another, and seldom reads its store. Rows that are
+written from many records together cost less than rows that are written after each poll. This is
+most so for versions, because one row contains many of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+from kstore_core.codec import RecordColumns
+from kstore_core.layers.logged import LoggedVersions
+from kstore_core.restore.rows import Restored, RowRestorer
+from kstore_core.restore.spool import Gathered, weight
+from kstore_core.restore.versions import VersionRestorer
+from kstore_core.system.interrupts import uninterrupted
+from kstore_core.tables import NamespaceTable
+from kstore_core.tables.staging import StagedNamespace
+
+__all__ = ["defer"]
+
+_BULK_ROWS = 30_000
+"""The least number of records that are written to a store with rows without being staged."""
+
+
+def defer(store: Any, records: RecordColumns, max_bytes: int) -> Restored | None:
+    """Let the rows of some records wait for the store's next use.
+
+    Return None, and do nothing, if the rows must be written now. This is so in a transactional
+    state directory, whose writes must fail beyond its limit, and on an engine that refuses some
+    keys. It is also so if a layer must see each write, if rows are staged, or if a versioned store
+    has rows.
+
+    Raises
+    ------
+    SpecError
+        A version has a time before 1970. No record of this call waits.
+    """
+    table = store.table
+    versions: VersionRestorer | None = None
+    if store.spec.shape == "versioned" and not isinstance(table, LoggedVersions):
+        versions = VersionRestorer(store.spec, table, max_bytes)
+        table = table.rows
+    if type(table) is not NamespaceTable:
+        return None
+    namespace = table.rows
+    waiting = namespace.deferred
+    if not isinstance(waiting, _Waiting):
+        if not _can_wait(namespace) or not (versions is None or versions.is_empty):
+            return None
+        limit = namespace.staging.max_bytes
+        max_bytes = max_bytes if limit < 0 else min(max_bytes, limit)
+        if weight(records) >= max_bytes:
+            return None
+        waiting = _Waiting(namespace, store.parts.context.scratch, max_bytes)
+        if versions is None:
+            waiting.write = lambda parts: _write_rows(store, parts)
+        else:
+            waiting.write = versions.build
+        namespace.defer(waiting)
+    with waiting.lock:
+        if waiting.is_settled:  # by another thread, which has just read the store
+            return None
+        with uninterrupted():  # An interrupt must not advance stream time without the records.
+            kept = records if versions is None else versions.advance(records)
+            waiting.add(kept)
+        if versions is None and waiting.held_bytes + weight(kept) > max_bytes:
+            waiting.settle()
+    return Restored(len(records), len(records) - len(kept), len(kept))
+
+
+def _can_wait(namespace: StagedNamespace) -> bool:
+    staging = namespace.staging
+    accepts_all_keys = staging.empty_keys and staging.max_key_bytes == sys.maxsize
+    return accepts_all_keys and not staging.transactional and not namespace.is_staging
+
+
+def _write_rows(store: Any, parts: Iterable[RecordColumns]) -> None:
+    for records in parts:
+        rows = RowRestorer(store.spec, store.table, None)
+        if rows.is_empty or len(records) >= _BULK_ROWS:
+            rows.load(records)
+        else:
+            rows.put(records)
+
+
+class _Waiting:
+    """The records of one store whose rows wait.
+
+    Every use of the namespace calls :meth:`settle` first, so no read misses the records.
+
+    Attributes
+    ----------
+    lock : RLock
+        The lock that a thread must hold while it calls :meth:`add`.
+    write : callable
+        The function that writes the rows of the records.
+    is_settled : bool
+        True if the rows are written, or the records are discarded.
+    """
+
+    write: Callable[[Iterable[RecordColumns]], object]
+
+    def __init__(self, namespace: StagedNamespace, scratch: Path, max_bytes: int) -> None:
+        self.lock = RLock()
+        self.is_settled = False
+        self._namespace = namespace
+        self._gathered = Gathered(scratch, max_bytes)
+        self._counted = 0
+        self._is_writing = False
+
+    @property
+    def held_bytes(self) -> int:
+        """The approximate memory in bytes of the records."""
+        return self._gathered.held_bytes
+
+    def add(self, records: RecordColumns) -> None:
+        # Without the copy, a few records could keep a large buffer of the caller in memory.
+        self._gathered.add(records.packed())
+        self._count(self._gathered.held_bytes)
+
+    def settle(self) -> None:
+        """Write the rows. If this thread is just writing them, do nothing."""
+        with self.lock:
+            if self._is_writing:
+                return
+            if not self.is_settled:
+                self._is_writing = True
+                try:
+                    self.write(self._gathered)
+                finally:
+                    self._is_writing = False
+            self._end()
+
+    def discard(self) -> None:
+        """Drop the records."""
+        with self.lock:
+            self._end()
+
+    def _end(self) -> None:
+        self.is_settled = True
+        self._count(0)
+        self._gathered.close()
+        self._namespace.resume()
+
+    def _count(self, held_bytes: int) -> None:
+        self._namespace.staging.count(held_bytes - self._counted)
+        self._counted = held_bytes

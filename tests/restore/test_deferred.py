@@ -1,0 +1,271 @@
+"""Restored records whose rows wait for the next use of the store."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kstore_core import StoreSpec, open_state, stores
+from kstore_core.errors import ForkedHandleError, SpecError, StorageFullError, UncommittedLimitError
+from kstore_core.restore import Restored, columnar, restore, versions
+from tests.support.engines import Home
+
+pytestmark = pytest.mark.usefixtures("left_sound")
+
+SPECS = [
+    stores.key_value("s"),
+    stores.timestamped_key_value_with_headers("s"),
+    stores.versioned_key_value("s", 30, 7),
+    stores.versioned_key_value_with_headers("s", 30, 7),
+]
+KEYS = [b"", b"a", b"a\x00", b"b"]
+RECORD = st.tuples(st.sampled_from(KEYS), st.none() | st.binary(max_size=3), st.integers(0, 60))
+STEPS = st.lists(
+    st.one_of(
+        st.lists(RECORD, min_size=1, max_size=12),
+        RECORD,
+        st.sampled_from(["read", "scan", "as of", "segments", "commit", "many"]),
+    ),
+    max_size=12,
+)
+
+each_spec = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.format.name)
+
+
+@pytest.fixture(params=[1000, 64 * 1024 * 1024], ids=["files", "memory"])
+def limit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(columnar, "_BUILD_BYTES", request.param)
+    return int(request.param)
+
+
+def restored(store: Any, records: list[tuple[bytes, bytes | None, int]]) -> Restored:
+    keys, values, times = zip(*records, strict=True)
+    columns = pa.array(keys, pa.binary()), pa.array(values, pa.binary())
+    return restore(store, *columns, pa.array(times, pa.int64()))
+
+
+def put(store: Any, record: tuple[bytes, bytes | None, int]) -> None:
+    key, value, time = record
+    if value is None and not store.spec.format.versioned:
+        store.delete(key)
+    else:
+        store.put(key, value, **({"timestamp": time} if store.spec.format.timestamped else {}))
+
+
+def answer(store: Any, step: object) -> object:
+    """The answer of one kind of read, which may be the first read after a restore."""
+    if step == "scan":
+        return list(store.all())
+    if step == "many":
+        return store.get_many(KEYS)
+    if step == "read" or not store.spec.format.versioned:
+        return [store.get(key) for key in KEYS]
+    if step == "segments":
+        return [list(store.history(key)) for key in KEYS]
+    return [
+        (list(store.range(None, None, as_of=time)), [store.get(key, as_of=time) for key in KEYS])
+        for time in range(store.clock.horizon, 62, 5)
+    ]
+
+
+def is_waiting(store: Any) -> bool:
+    return (
+        store.table.rows.deferred is not None
+        if not store.spec.format.versioned
+        else (store.table.rows.rows.deferred is not None)
+    )
+
+
+@each_spec
+@settings(deadline=None, max_examples=60)
+@given(steps=STEPS)
+def test_a_store_never_shows_that_rows_wait(spec: StoreSpec, steps: list[Any]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columnar, "_BUILD_BYTES", 1500)
+        with open_state("a", engine="memory") as a, open_state("b", engine="memory") as b:
+            columns, puts = a.open(spec), b.open(spec)
+            for step in steps:
+                if step == "commit":
+                    a.commit()
+                elif isinstance(step, list):
+                    restored(columns, step)
+                    for record in step:
+                        put(puts, record)
+                elif isinstance(step, tuple):
+                    put(columns, step)
+                    put(puts, step)
+                else:
+                    assert answer(columns, step) == answer(puts, step)
+            for step in ("read", "scan", "as of", "segments", "many"):
+                assert answer(columns, step) == answer(puts, step)
+
+
+@each_spec
+def test_rows_wait_for_a_commit_and_outlive_a_reopen(
+    spec: StoreSpec, tmp_path: Path, limit: int
+) -> None:
+    home = Home(tmp_path / "0_0", "rocksdb")
+    with home.open() as state:
+        store = state.open(spec)
+        for number in range(40):
+            assert restored(store, [(b"k%d" % (number % 9), b"%d" % number, number)]).records == 1
+            assert is_waiting(store) or limit == 1000
+        state.commit({("t", 0): 39})
+        assert not is_waiting(store)
+    with home.open(read_only=True) as state:
+        assert [value for _, value in state.open(spec).all()]
+        assert len(list(state.open(spec).all())) == 9
+        assert state.offsets() == {("t", 0): 39}
+    assert not list(home.path.glob(".kstore-*"))
+
+
+@each_spec
+def test_a_close_without_a_commit_drops_them_and_their_files(
+    spec: StoreSpec, tmp_path: Path, limit: int
+) -> None:
+    state = open_state(tmp_path / "0_0", engine="rocksdb")
+    store = state.open(spec)
+    for number in range(20):
+        restored(store, [(b"k", b"%d" % number, number)])
+    assert is_waiting(store) or limit == 1000
+    assert state.staged_bytes > 0
+    state.close()
+    assert not list((tmp_path / "0_0").glob(".kstore-*"))
+    with open_state(tmp_path / "0_0", engine="rocksdb") as state:
+        found = list(state.open(spec).all())
+    assert not found or (spec.shape == "key_value" and limit == 1000)
+
+
+@pytest.mark.parametrize("spec", SPECS[::2], ids=lambda spec: spec.format.name)
+def test_a_failure_loses_no_record(
+    spec: StoreSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a read nor a commit goes on without the rows. The next one writes them again."""
+    with open_state(tmp_path / "0_0", engine="rocksdb") as state:
+        store = state.open(spec)
+        restored(store, [(b"a", b"1", 1), (b"b", b"2", 2)])
+        with monkeypatch.context() as patch:
+            rows = store.table.rows if spec.shape == "key_value" else store.table.rows.rows
+
+            def full(*_: object) -> None:
+                raise StorageFullError("the disk is full")
+
+            patch.setattr(type(rows.database), "load", full)
+            for use in (lambda: store.get(b"a"), state.commit, lambda: list(store.all())):
+                with pytest.raises(StorageFullError):
+                    use()
+        restored(store, [(b"a", b"3", 3)])
+        state.commit()
+        assert len(list(store.all())) == 2
+        assert b"3" in str(store.get(b"a")).encode()
+
+
+def test_a_transactional_state_refuses_what_exceeds_its_limit(tmp_path: Path) -> None:
+    with open_state(
+        tmp_path / "0_0", engine="rocksdb", transactional=True, uncommitted_max_bytes=1000
+    ) as state:
+        store = state.open(SPECS[0])
+        restored(store, [(b"a", b"1" * 100, 1)])
+        assert not is_waiting(store)
+        with pytest.raises(UncommittedLimitError):
+            restored(store, [(b"b", b"1" * 1000, 1)])
+        assert store.get(b"b") is None
+
+
+def test_waiting_records_count_as_uncommitted(tmp_path: Path) -> None:
+    """So a put into another store writes them when both exceed the limit."""
+    with open_state(tmp_path / "0_0", engine="rocksdb", uncommitted_max_bytes=20_000) as state:
+        store, other = state.open(SPECS[0]), state.open(stores.key_value("other"))
+        restored(store, [(b"a", b"1" * 8_000, 1)])
+        assert is_waiting(store)
+        other.put(b"b", b"2" * 6_000)
+        assert is_waiting(store)
+        other.put(b"c", b"2" * 6_000)
+        assert not is_waiting(store)
+        assert store.get(b"a") == b"1" * 8_000
+
+
+def test_a_time_before_1970_is_refused_at_once() -> None:
+    with open_state("s", engine="memory") as state:
+        store = state.open(SPECS[2])
+        restored(store, [(b"a", b"1", 5)])
+        with pytest.raises(SpecError, match="before 1970"):
+            restored(store, [(b"b", b"1", 9), (b"c", b"1", -1)])
+        assert is_waiting(store)
+        assert store.stream_time == 5
+        assert [key for key, _ in store.all()] == [b"a"]
+
+
+@each_spec
+def test_readers_in_other_threads_see_whole_batches(spec: StoreSpec, tmp_path: Path) -> None:
+    """A batch has one value for all its keys. A reader sees no older batch than an earlier read."""
+    wrong: list[object] = []
+    done = threading.Event()
+    with open_state(tmp_path / "0_0", engine="rocksdb") as state:
+        store = state.open(spec)
+
+        def read() -> None:
+            last = -1
+            while not done.is_set():
+                found = store.get(b"k")
+                number = -1 if found is None else int(getattr(found, "value", found))
+                if number < last:
+                    wrong.append((number, last))
+                last = number
+
+        readers = [threading.Thread(target=read) for _ in range(3)]
+        for reader in readers:
+            reader.start()
+        try:
+            for number in range(300):
+                restored(store, [(b"k", b"%d" % number, number), (b"j", b"%d" % number, number)])
+                if number % 50 == 0:
+                    state.commit()
+        finally:
+            done.set()
+            for reader in readers:
+                reader.join()
+        assert not wrong
+        found = store.get(b"k")
+        assert int(getattr(found, "value", found)) == 299
+
+
+def test_an_interrupt_while_rows_are_written_loses_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_state(tmp_path / "0_0", engine="rocksdb") as state:
+        store = state.open(SPECS[2])
+        restored(store, [(b"a", b"1", 1), (b"a", b"2", 2)])
+        with monkeypatch.context() as patch:
+            patch.setattr(versions, "build_version_rows", _interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                store.get(b"a")
+        assert [version.value for version in store.history(b"a")] == [b"1", b"2"]
+
+
+def _interrupted(*_: object, **__: object) -> Iterator[object]:
+    raise KeyboardInterrupt
+
+
+def test_a_forked_child_cannot_write_them(one_process: None, tmp_path: Path) -> None:
+    with open_state(tmp_path / "0_0", engine="memory") as state:
+        store = state.open(SPECS[0])
+        restored(store, [(b"a", b"1", 1)])
+        child = os.fork()
+        if child == 0:
+            try:
+                store.get(b"a")
+            except ForkedHandleError:
+                os._exit(7)
+            finally:
+                os._exit(9)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert store.get(b"a") == b"1"
