@@ -20,11 +20,11 @@ from typing import Any
 from kstore_core.changelog import Changelog
 from kstore_core.changelog.marks import Begin, Commit, append_mark
 from kstore_core.changelog.rows import to_log
-from kstore_core.clock import StreamClock
 from kstore_core.codec import RecordColumns
 from kstore_core.errors import KStoreError, UncommittedLimitError
 from kstore_core.formats import ValueFormat
 from kstore_core.keys import KeySchema
+from kstore_core.stream_clock import StreamClock
 from kstore_core.system.interrupts import interruptible, uninterrupted
 from kstore_core.tables import Bounds, Layer, Table, Write
 from kstore_core.tables.staging import Staging

@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kstore_core.clock import START
 from kstore_core.engine import Namespace, Rows
 from kstore_core.errors import (
     CorruptionError,
@@ -24,6 +23,7 @@ from kstore_core.errors import (
 from kstore_core.offsets.notes import note_entries, note_name
 from kstore_core.offsets.position import decode_position, encode_position, merge_positions
 from kstore_core.spec import StoredSpec, StoreSpec
+from kstore_core.stream_clock import START
 
 __all__ = [
     "CLOSED",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kstore_core.clock import StreamClock
 from kstore_core.spec import StoreSpec
+from kstore_core.stream_clock import StreamClock
 
 __all__ = ["StoreParts"]
 

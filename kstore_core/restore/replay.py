@@ -12,7 +12,6 @@ from typing import Any
 from kstore_core.changelog import Changelog
 from kstore_core.changelog.marks import Commit
 from kstore_core.changelog.whole import WholeCommits
-from kstore_core.clock import StreamClock
 from kstore_core.codec import RecordColumns
 from kstore_core.errors import FormatError, InconsistentStateError, SpecError
 from kstore_core.offsets.position import LoggedPositions
@@ -20,6 +19,7 @@ from kstore_core.restore.rows import Restored, RowRestorer
 from kstore_core.restore.spool import in_chunks
 from kstore_core.restore.versions import VersionRestorer
 from kstore_core.spec import StoreSpec
+from kstore_core.stream_clock import StreamClock
 from kstore_core.tables.versioned import VersionedTable
 
 __all__ = ["RestoreListener", "RestoreProgress", "first_offset", "restore_log"]

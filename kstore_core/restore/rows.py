@@ -9,12 +9,13 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from kstore_core.changelog.rows import from_log, packed_from_log
-from kstore_core.clock import StreamClock, segment_id
+from kstore_core.clock import segment_id
 from kstore_core.codec import RecordColumns, latest_records
 from kstore_core.errors import FormatError, SpecError
 from kstore_core.keys import KeySchema, rows_of
 from kstore_core.offsets.entries import Partition
 from kstore_core.spec import StoreSpec
+from kstore_core.stream_clock import StreamClock
 from kstore_core.tables import NamespaceTable, Table, Write
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from kstore_core.changelog.files.directory import is_topic_of
 from kstore_core.changelog.marks import Commit
-from kstore_core.clock import StreamClock
 from kstore_core.layers.logged import Journal
 from kstore_core.offsets.entries import UNKNOWN, Entries, Partition
 from kstore_core.offsets.position import copy_position, merge_positions
 from kstore_core.spec import StoredSpec, StoreSpec
+from kstore_core.stream_clock import StreamClock
 from kstore_core.system.interrupts import uninterrupted
 from kstore_core.tables.databases import Storage
 from kstore_core.typed.store import StoreContext

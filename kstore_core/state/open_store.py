@@ -16,7 +16,6 @@ from kstore_core.changelog import Changelog
 from kstore_core.changelog.files.directory import partition_of
 from kstore_core.changelog.rows import from_log
 from kstore_core.changelog.whole import without_marks
-from kstore_core.clock import START, StreamClock
 from kstore_core.codec import latest_records
 from kstore_core.engine import Database, Engine
 from kstore_core.errors import StateError
@@ -31,6 +30,7 @@ from kstore_core.serdes import bound_spec
 from kstore_core.spec import StoreSpec
 from kstore_core.state.commits import StoreCommits
 from kstore_core.state.store_layers import StoreLayers
+from kstore_core.stream_clock import START, StreamClock
 from kstore_core.system.interrupts import interruptible, uninterrupted
 from kstore_core.tables.databases import open_storage
 from kstore_core.tables.options import OpenOptions

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from kstore_core.clock import StreamClock, segment_id
+from kstore_core.clock import segment_id
 from kstore_core.codec.keys.row_pairs import RowPairs
 from kstore_core.discovery.entry_points import wrap_table
 from kstore_core.keys import KeySchema, rows_of
 from kstore_core.layers import CacheBudget, Cached
 from kstore_core.layers.logged import Journal, Logged, LoggedVersions
 from kstore_core.spec import StoreSpec
+from kstore_core.stream_clock import StreamClock
 from kstore_core.tables import Table
 from kstore_core.tables.segments import IndexedTable, SegmentedTable
 from kstore_core.tables.versioned import VersionedTable

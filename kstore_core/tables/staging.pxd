@@ -47,6 +47,7 @@ cdef class StagedNamespace(PointTable):
     cdef long long _growth_of(self, dict rows) except? -1
     cdef int _stage(self, bytes key, bytes value) except -1
     cdef int _stage_all(self, dict rows) except -1
+    cdef int put_dict(self, dict rows) except -1
     cdef object look_up(self, bytes key)
     cdef object set_row(self, bytes key, bytes value)
     cdef tuple _take(self)

@@ -337,6 +337,10 @@ cdef class StagedNamespace(PointTable):
 
         If staging has no room for all rows, or a key is invalid, no row is staged.
         """
+        self.put_dict(rows)
+
+    cdef int put_dict(self, dict rows) except -1:
+        """Stage rows; the C form of :meth:`put_many`."""
         cdef bytes key, value
         cdef long long size = 0
         self._check_writable()
@@ -345,7 +349,7 @@ cdef class StagedNamespace(PointTable):
             size += _size_of(key, value)
         if not self._staging._has_room(size):  # not even if all rows are new
             self._staging._grow(self._growth_of(rows))
-        self._stage_all(rows)
+        return self._stage_all(rows)
 
     def put_columns(self, list keys not None, list values not None):
         """Stage rows from two lists of the same length, like :meth:`put_many`."""

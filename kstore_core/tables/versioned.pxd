@@ -1,14 +1,14 @@
 from libc.stdint cimport int64_t
 
+from kstore_core.stream_clock cimport StreamClock
 from kstore_core.tables.staging cimport StagedNamespace
 
 
 cdef class VersionedTable:
     cdef readonly object rows
     cdef readonly int64_t segment_interval_ms
-    cdef readonly object clock
+    cdef readonly StreamClock clock
     cdef StagedNamespace _namespace     # None if the rows are reached through a layer
-    cdef dict _prefixes
     cdef list _ids
 
     cdef int64_t _segment_of(self, int64_t timestamp) noexcept

@@ -1,6 +1,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 
-from kstore_core.clock import StreamClock
+from kstore_core.stream_clock import StreamClock
 from kstore_core.tables.base import Bounds, Table
 from kstore_core.tables.version_scans import Version, VersionChunk
 

@@ -13,27 +13,32 @@ before it writes the version.
 import struct
 from bisect import bisect_left
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t
+from libc.string cimport memcpy
 
 from kstore_core.codec import decode_latest, encode_latest, segment_rows
-from kstore_core.codec.primitives.wire cimport load_i64
+from kstore_core.codec.primitives.wire cimport load_i64, store_i64
 from kstore_core.errors import InconsistentStateError
 from kstore_core.tables.base import Bounds, NamespaceTable, Write
+from kstore_core.stream_clock cimport StreamClock
 from kstore_core.tables.staging cimport StagedNamespace
 from kstore_core.tables.version_scans import LATEST_PREFIX, scan_as_of, scan_latest, version_at
 
 __all__ = ["VersionedTable"]
 
 cdef bytes _LATEST = LATEST_PREFIX
+cdef int64_t _LATEST_SEGMENT = load_i64(<const uint8_t *>PyBytes_AS_STRING(_LATEST))
 cdef int64_t _LATEST_CODE = -1              # kstore_core.types.LATEST
 cdef int64_t _NOT_PUT = INT64_MIN           # kstore_core.types.NOT_PUT
-cdef int _MAX_PREFIXES = 100_000
 
 cdef object _ID = struct.Struct(">q")
 cdef bytes _FIRST_ID = _ID.pack(0)
 cdef object _min_timestamp = segment_rows.min_timestamp
 cdef object _next_timestamp = segment_rows.next_timestamp
+cdef object _new_row = segment_rows.new_row
+cdef object _insert_as_latest = segment_rows.insert_as_latest
+cdef object _encode_latest = encode_latest
 
 
 cdef class VersionedTable:
@@ -49,12 +54,11 @@ cdef class VersionedTable:
         The clock of the store. Segments that end before the clock's horizon have expired.
     """
 
-    def __init__(self, rows, int64_t segment_interval_ms, clock):
+    def __init__(self, rows, int64_t segment_interval_ms, StreamClock clock not None):
         self.rows = rows
         self.segment_interval_ms = segment_interval_ms
         self.clock = clock
         self._namespace = rows.rows if type(rows) is NamespaceTable else None
-        self._prefixes = {}
         # Other threads may read this list. So a write replaces the list, and never changes it.
         self._ids = []
         self.find_segments()
@@ -85,12 +89,11 @@ cdef class VersionedTable:
 
     cdef bytes _row_key(self, int64_t segment, bytes key):
         """Return the stored key of a user key's row in a segment."""
-        cdef bytes prefix = self._prefixes.get(segment)
-        if prefix is None:
-            if len(self._prefixes) > _MAX_PREFIXES:
-                self._prefixes.clear()
-            prefix = self._prefixes[segment] = _ID.pack(segment)
-        return prefix + key
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(key)
+        cdef bytes row_key = PyBytes_FromStringAndSize(NULL, 8 + size)
+        store_i64(<uint8_t *>PyBytes_AS_STRING(row_key), segment)
+        memcpy(PyBytes_AS_STRING(row_key) + 8, PyBytes_AS_STRING(key), size)
+        return row_key
 
     cdef bytes _row(self, bytes row_key):
         """Return the row of a stored key, or None if there is no such row."""
@@ -143,14 +146,14 @@ cdef class VersionedTable:
         cdef dict writes = {}
         cdef int64_t code = self._plan(key, value, timestamp, writes)
         if self._namespace is not None:
-            self._namespace.put_many(writes)
+            self._namespace.put_dict(writes)
         else:
             self.rows.write([Write(row_key, row) for row_key, row in writes.items()])
         self._expire()
         return code
 
     cdef int64_t _plan(self, bytes key, bytes value, int64_t timestamp, dict writes) except? -2:
-        cdef bytes latest_key = _LATEST + key
+        cdef bytes latest_key = self._row_key(_LATEST_SEGMENT, key)
         cdef bytes latest = self._row(latest_key)
         cdef int64_t latest_ts
         if latest is None:
@@ -162,7 +165,7 @@ cdef class VersionedTable:
             self._retire(key, latest[8:], latest_ts, timestamp, writes)
         elif value is None:
             self._bury(key, timestamp, writes)
-        writes[latest_key] = None if value is None else encode_latest(timestamp, value)
+        writes[latest_key] = None if value is None else _encode_latest(timestamp, value)
         return _LATEST_CODE
 
     cdef int64_t _plan_in_history(
@@ -191,14 +194,14 @@ cdef class VersionedTable:
                     row = segment_rows.insert(row, timestamp, value, index)
                 writes[row_key] = row
                 return valid_to
-            if oldest < <int64_t>self.clock.horizon:
+            if oldest < self.clock.horizon:
                 return _NOT_PUT
             has_newer, newer = True, oldest
         if has_newer:
             return self._plan_before(key, value, timestamp, newer, writes)
         if value is None:
             return _LATEST_CODE if self._bury(key, timestamp, writes) else _NOT_PUT
-        writes[_LATEST + key] = encode_latest(timestamp, value)
+        writes[self._row_key(_LATEST_SEGMENT, key)] = _encode_latest(timestamp, value)
         return _LATEST_CODE
 
     cdef int _retire(
@@ -212,9 +215,9 @@ cdef class VersionedTable:
         row_key = self._row_key(segment, key)
         row = self._row(row_key)
         if row is None:
-            row = segment_rows.new_row(value, valid_from, valid_to)
+            row = _new_row(value, valid_from, valid_to)
         else:
-            row = segment_rows.insert_as_latest(row, valid_from, valid_to, value)
+            row = _insert_as_latest(row, valid_from, valid_to, value)
         writes[row_key] = row
         return 0
 
@@ -235,7 +238,7 @@ cdef class VersionedTable:
         else:
             end = _next_timestamp(row)
             if end != timestamp:
-                writes[row_key] = segment_rows.insert_as_latest(row, end, timestamp, None)
+                writes[row_key] = _insert_as_latest(row, end, timestamp, None)
         return True
 
     cdef int64_t _plan_before(
@@ -249,9 +252,9 @@ cdef class VersionedTable:
         row_key = self._row_key(segment, key)
         row = self._row(row_key)
         if row is None:
-            row = segment_rows.new_row(value, timestamp, newer)
+            row = _new_row(value, timestamp, newer)
         elif <int64_t>_next_timestamp(row) <= timestamp:
-            row = segment_rows.insert_as_latest(row, timestamp, newer, value)
+            row = _insert_as_latest(row, timestamp, newer, value)
         else:
             row = segment_rows.insert_as_earliest(row, timestamp, value)
         writes[row_key] = row
@@ -277,7 +280,7 @@ cdef class VersionedTable:
         """Return the latest version, or None if its validity begins after ``as_of`` (ms)."""
         if key is None:
             raise TypeError("a key must be bytes, not None")
-        cdef bytes row = self._row(_LATEST + key)
+        cdef bytes row = self._row(self._row_key(_LATEST_SEGMENT, key))
         if row is None:
             return None
         cdef int64_t timestamp = _time_of(row)
@@ -297,7 +300,7 @@ cdef class VersionedTable:
         cdef Py_ssize_t at
         if latest is not None:
             return latest
-        if as_of < <int64_t>self.clock.horizon:
+        if as_of < self.clock.horizon:
             return None
         ids = self._ids
         for at in range(bisect_left(ids, self._segment_of(as_of)), len(ids)):

@@ -4,6 +4,7 @@
 from libc.stdint cimport int64_t
 
 from kstore_core.codec.keys.windowed cimport millis
+from kstore_core.stream_clock cimport StreamClock
 from kstore_core.tables.points cimport PointTable
 from kstore_core.tables.versioned cimport VersionedTable
 from kstore_core.typed.values cimport Values, VersionedValues
@@ -94,7 +95,7 @@ cdef class VersionPoints:
     cdef object _table_put
     cdef object _table_get
     cdef object _table_get_as_of
-    cdef object _clock
+    cdef StreamClock _clock
     cdef object _take_turn      # of the lock that a write holds, because it reads first
     cdef object _end_turn
     cdef object _touch

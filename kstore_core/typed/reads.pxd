@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t
 
 from kstore_core.codec.keys.ranges cimport KeyLayout
+from kstore_core.stream_clock cimport StreamClock
 from kstore_core.tables.segments.table cimport SegmentedTable
 from kstore_core.tables.staging cimport StagedNamespace
 from kstore_core.tables.scan cimport Scan
@@ -15,7 +16,7 @@ cdef class Reads:
     cdef StagedNamespace _rows
     cdef KeyLayout _layout
     cdef SegmentedTable _segments   # None if a layer is above it, or rows begin with the time
-    cdef object _clock
+    cdef StreamClock _clock
     cdef object _keys
     cdef int64_t _interval
     cdef int64_t _hidden

@@ -1,8 +1,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from kstore_core.clock import StreamClock
 from kstore_core.keys import RowKeys
+from kstore_core.stream_clock import StreamClock
 from kstore_core.tables import Table
 from kstore_core.tables.scan import Scan
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from kstore_core.clock import StreamClock
 from kstore_core.keys import rows_of
 from kstore_core.spec import StoreSpec
+from kstore_core.stream_clock import StreamClock
 from kstore_core.tables import Table
 from kstore_core.typed.reads import Reads
 from kstore_core.typed.store import Store, StoreContext

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from kstore_core.clock import StreamClock
 from kstore_core.keys import MAX_TIME
 from kstore_core.query.parts import StoreParts
 from kstore_core.spec import StoreSpec
+from kstore_core.stream_clock import StreamClock
 from kstore_core.tables import Table
 from kstore_core.tables.scan import Scan
 from kstore_core.typed.bulk import columns_of, columns_of_format, encoded, times_of

@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t
 
 from kstore_core.layers.current_record cimport CurrentRecord
+from kstore_core.stream_clock cimport StreamClock
 from kstore_core.tables.segments.table cimport SegmentedTable
 from kstore_core.tables.staging cimport StagedNamespace
 from kstore_core.typed.values cimport Values
@@ -9,7 +10,7 @@ from kstore_core.typed.values cimport Values
 cdef class Writer:
     cdef Values values
     cdef object make
-    cdef object clock
+    cdef StreamClock clock
     cdef int64_t retention
     cdef int64_t interval
     cdef int64_t first_live

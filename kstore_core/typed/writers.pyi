@@ -1,7 +1,7 @@
 from collections.abc import Callable
 
-from kstore_core.clock import StreamClock
 from kstore_core.keys import RowKeys
+from kstore_core.stream_clock import StreamClock
 from kstore_core.tables import Table
 from kstore_core.typed.duplicates import DuplicateNumbers
 from kstore_core.typed.values import Values

@@ -9,6 +9,7 @@ from libc.stdint cimport int64_t
 
 from kstore_core.codec.keys.parts cimport NO_PREFIX
 from kstore_core.codec.keys.windowed cimport Windowed
+from kstore_core.stream_clock cimport StreamClock
 from kstore_core.tables.segments.table cimport SegmentedTable
 from kstore_core.typed.reads cimport row_of
 from kstore_core.typed.values cimport Values
@@ -37,7 +38,7 @@ cdef class Writer:
     """
 
     def __init__(
-        self, Values values not None, table, clock, int64_t interval_ms, touch, keys
+        self, Values values not None, table, StreamClock clock not None, int64_t interval_ms, touch, keys
     ):
         self.values = values
         self.make = keys.make
@@ -46,7 +47,7 @@ cdef class Writer:
         self.clock = clock
         self.retention = clock.retention_ms
         self.interval = interval_ms
-        self.first_live = <int64_t>clock.horizon / interval_ms
+        self.first_live = clock.horizon / interval_ms
         self.rows = table.rows
         self.turn = clock.turn
         self.take_turn = self.turn.acquire
@@ -61,7 +62,7 @@ cdef class Writer:
 
         ``record`` is the input record of the write, or None.
         """
-        if <int64_t>self.clock.horizon <= time <= <int64_t>self.clock.observed:
+        if self.clock.horizon <= time <= self.clock.observed:
             self.put_row(row, raw, time)
         else:
             self.rows._check_writable()  # raises in a fork, where the lock may never be released
@@ -78,7 +79,7 @@ cdef class Writer:
     cdef bint write_in_turn(self, bytes row, object raw, int64_t time) except -1:
         """Write a row and advance stream time. Return False without a write if the row is late."""
         cdef int64_t horizon
-        if time <= <int64_t>self.clock.observed:
+        if time <= self.clock.observed:
             if not self.clock.accepts_segment(time, self.interval):
                 return False
             self.put_row(row, raw, time)
@@ -111,7 +112,7 @@ cdef class WindowWriter(Writer):
         The sequence numbers of the store's duplicates; None if the store retains no duplicates.
     """
 
-    def __init__(self, Values values not None, table, clock, interval_ms, touch, keys, numbers):
+    def __init__(self, Values values not None, table, StreamClock clock not None, interval_ms, touch, keys, numbers):
         super().__init__(values, table, clock, interval_ms, touch, keys)
         self.numbers = numbers
 

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kstore_core.clock import StreamClock, segment_id
+from kstore_core.clock import segment_id
 from kstore_core.codec import segment_rows
 from kstore_core.discovery.registry import make_engine
+from kstore_core.stream_clock import StreamClock
 from kstore_core.tables import Bounds, Layer, NamespaceTable
 from kstore_core.tables.staging import StagedNamespace, Staging
 from kstore_core.tables.version_scans import LATEST_PREFIX

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kstore_core.clock import START, StreamClock, segment_id
+from kstore_core.clock import segment_id
+from kstore_core.stream_clock import START, StreamClock
 
 
 @pytest.mark.parametrize(

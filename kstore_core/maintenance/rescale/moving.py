@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from math import gcd
 from pathlib import Path
 
-from kstore_core.clock import START
 from kstore_core.codec import murmur2
 from kstore_core.errors import SpecError, StateError
 from kstore_core.keys import rows_of
@@ -22,6 +21,7 @@ from kstore_core.maintenance.rescale.sources import Inherited, Source, inherited
 from kstore_core.maintenance.rescale.tasks import Tasks
 from kstore_core.offsets.entries import Entries
 from kstore_core.spec import StoreSpec
+from kstore_core.stream_clock import START
 
 __all__ = ["TARGETS", "Move"]
 

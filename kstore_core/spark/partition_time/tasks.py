@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kstore_core.clock import START
 from kstore_core.errors import SpecError
 from kstore_core.spark.columns.arrow import combined, millis
 from kstore_core.spark.columns.partition_headers import stamped
+from kstore_core.stream_clock import START
 
 __all__ = ["PartitionTimes"]
 

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from kstore_core.clock import START
 from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Chunk
 from kstore_core.errors import StateError
@@ -29,6 +28,7 @@ from kstore_core.spark.root.root import Root
 from kstore_core.spark.runtime.engines import engine_on_worker
 from kstore_core.spark.shards.writing import failure
 from kstore_core.spec import StoredSpec, StoreSpec
+from kstore_core.stream_clock import START
 from kstore_core.system.directories import sync_directory
 from kstore_core.system.lock import DirectoryLock
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kstore_core.clock import START
 from kstore_core.errors import SpecError
 from kstore_core.spark.live.stream_binding import check_not_streamed
 from kstore_core.spark.remote.layout import layout_of
@@ -23,6 +22,7 @@ from kstore_core.spark.runtime.engines import check_shared_engine
 from kstore_core.spark.runtime.server import is_connect, on_server
 from kstore_core.spark.write.job import WriteJob
 from kstore_core.spec import StoredSpec
+from kstore_core.stream_clock import START
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from kstore_core import open_state, stores
-from kstore_core.clock import START
 from kstore_core.codec import partition
 from kstore_core.errors import StateError
 from kstore_core.maintenance.migrate import MigrateProgress
 from kstore_core.maintenance.rescale import RescaledStore, moving, rescale_tasks
 from kstore_core.maintenance.verify import verify
+from kstore_core.stream_clock import START
 from tests.maintenance.rescale import applications
 from tests.maintenance.rescale.applications import answers, rows, tasks_of
 from tests.spark.rescale.runs import FOR_EVER, SHAPES, model, random_log

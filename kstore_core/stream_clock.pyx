@@ -1,0 +1,97 @@
+# cython: language_level=3, cdivision=True
+"""The stream time of a store.
+
+Stream time is the greatest time of the records that a store has received. A typed store compares
+each record with its stream time, in the order of arrival. A late record is dropped before it
+reaches a layer, a changelog or the engine.
+"""
+
+import threading
+
+from libc.stdint cimport int64_t
+
+__all__ = ["START", "StreamClock"]
+
+START = -1
+
+
+cdef class StreamClock:
+    """The stream time of one store.
+
+    Parameters
+    ----------
+    retention_ms : int
+        The retention (ms). A record is late if it is older than stream time by more than this.
+    observed : int
+        The stream time at the start (ms).
+
+    Attributes
+    ----------
+    observed : int
+        The stream time in milliseconds since the epoch; -1 before the first record.
+    horizon : int
+        The time of the oldest record that is accepted, ``observed - retention_ms``.
+    held : bool
+        True if the horizon is fixed; see :meth:`hold`.
+    turn : RLock
+        The lock for these times. A thread must hold it while it reads the times, and until it has
+        written the record or changed the times.
+    dropped_late : int
+        The number of late records that were dropped since the store was opened.
+    """
+
+    def __cinit__(self, int64_t retention_ms, int64_t observed=-1):
+        self.retention_ms = retention_ms
+        self.observed = observed
+        self.horizon = observed - retention_ms
+        self.held = False
+        self.turn = threading.RLock()
+        self.dropped_late = 0
+
+    def hold(self):
+        """Fix the horizon at its present time until the store is closed.
+
+        Call this method before processing records in an order other than that of their arrival.
+        Lateness then does not depend on the order. Stream time still advances, and commits still
+        store it.
+        """
+        self.held = True
+
+    cpdef void advance(self, int64_t timestamp) noexcept:
+        """Set stream time to this time (ms), if the time is later than stream time."""
+        if timestamp > self.observed:
+            self.observed = timestamp
+            if not self.held:
+                self.horizon = timestamp - self.retention_ms
+
+    cpdef void rewind(self, int64_t observed) noexcept:
+        """Set stream time back to an earlier value, after the write of a record has failed."""
+        self.observed = observed
+        if not self.held:
+            self.horizon = observed - self.retention_ms
+
+    cpdef bint accepts(self, int64_t timestamp) noexcept:
+        """Return True if a record with this time is not late.
+
+        If the record is late, return False and count it as dropped.
+        """
+        if timestamp < self.horizon:
+            self.dropped_late += 1
+            return False
+        return True
+
+    cpdef bint accepts_segment(self, int64_t timestamp, int64_t interval_ms) noexcept:
+        """Return True if the segment of this time has not expired.
+
+        If the segment has expired, return False and count a dropped record.
+
+        Window and session stores drop a record only if its segment has expired, as in Kafka
+        Streams. If a record is older than the horizon but belongs to the segment of the horizon,
+        the store writes the record, but no read returns it.
+        """
+        if timestamp >= self.horizon:
+            return True
+        if timestamp / interval_ms < self.horizon / interval_ms:
+            self.dropped_late += 1
+            return False
+        return True
