@@ -499,10 +499,15 @@ cdef class StagedNamespace(PointTable):
         if written is None and self._deferred is not None:
             self._deferred.discard()
             self.resume()
+        # An allocation may start the garbage collector, whose finalizers let other threads run. So
+        # nothing is allocated or freed between the test and the exchange of the rows.
+        cdef OrderedRows empty = OrderedRows.__new__(OrderedRows)
+        cdef list no_ranges = []
+        cdef tuple former = (self._rows, self._ranges)
         if written is None or self._writes == self._staged_writes:
             self._count(-self._bytes)
-            self._rows = OrderedRows.__new__(OrderedRows)
-            self._ranges = []
+            self._rows = empty
+            self._ranges = no_ranges
             return
         # Compare by identity, because an equal range may have been staged since.
         flushed = set(map(id, written.deleted_ranges))

@@ -1,5 +1,7 @@
 """Staging: what is written and not committed is read first, counted to the byte, and spilled."""
 
+import gc
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -155,6 +157,32 @@ def test_a_row_put_again_after_its_range_was_deleted_while_it_was_written_stays(
     rows.clear(written)
     assert rows.get(b"k") == value
     assert items(rows.scan()) == [(b"k", value)]
+
+
+def test_a_row_that_is_put_while_others_are_cleared_stays(tmp_path):
+    """The garbage collector may run anywhere, and its finalizers let other threads run."""
+    stored = database(tmp_path)
+    rows = StagedNamespace(Staging(-1), stored, "default")
+    put = []
+
+    def collected(phase, _):
+        if phase == "start":
+            put.append(b"%d" % len(put))
+            rows.put(put[-1], b"x")
+
+    before = gc.get_threshold()
+    for _ in range(20):
+        written = rows.staged()
+        stored.write({"default": written})
+        gc.callbacks.append(collected)
+        gc.set_threshold(1)
+        try:
+            rows.clear(written)
+        finally:
+            gc.set_threshold(*before)
+            gc.callbacks.remove(collected)
+        assert {key for key, _ in items(rows.scan())} == set(put)
+    assert put
 
 
 def test_namespaces_share_one_budget(tmp_path):
