@@ -149,7 +149,7 @@ class Cluster:
     def producer(self, transactional_id: str | None = None, **more: Any) -> Producer:
         """Return an idempotent producer. All in-sync replicas have a record when it is acked.
 
-        With ``transactional_id``, it is a producer whose transactions are not begun yet.
+        With ``transactional_id``, the producer is transactional. The caller must initialise it.
         """
         defaults = {"message.max.bytes": 1_000_000_000}  # The topic's own limit applies instead.
         kind: type[Producer] = self.library.Producer

@@ -59,7 +59,7 @@ class Layout(Protocol):
 
     @property
     def unseen(self) -> str:
-        """The cause, and the remedy, if a task and the driver see different states."""
+        """The likely cause, and its remedy, for the error that a task sees another state."""
 
     def prepare(self, shards: int) -> None:
         """Prepare the directory for a new state with this number of shards.
@@ -131,7 +131,7 @@ class LiveLayout:
 
     @property
     def unseen(self) -> str:
-        """The cause, and the remedy, if a task and the driver see different states."""
+        """The likely cause, and its remedy, for the error that a task sees another state."""
         return (
             "If the state was rescaled after map_state was called, call map_state again, for a "
             "stream with the same checkpoint. Otherwise pass a root on a file system that all "

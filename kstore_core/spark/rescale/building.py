@@ -230,7 +230,7 @@ class _UnreadableError(Exception):
 
 
 class _Rows:
-    """The rows of a new shard, after the descriptions of the old shards.
+    """The rows of a new shard, read from batches that begin with descriptions of the old shards.
 
     Attributes
     ----------

@@ -61,11 +61,10 @@ def rescale_versions(
 
 
 def new_shards(shards: tuple[Shard, ...], partitions: int, shape: str) -> tuple[Shard, ...]:
-    """Return the new shards without rows, with what they get from the manifest of the old shards.
+    """Return the new shards without rows, but with the offsets and a stream time of the old ones.
 
-    These are the offsets and a stream time. In a key-value store, the stream time is only the
-    greatest time of a record. In other stores, it is the least one of the old shards, because it
-    determines which rows have expired.
+    In a key-value store, the stream time of a new shard is the greatest of its old shards. In other
+    stores, it is the least, because stream time determines which rows have expired.
     """
     before = len(shards)
     made = []

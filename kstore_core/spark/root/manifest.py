@@ -77,7 +77,7 @@ class Shard:
     offsets : tuple of Offset
         The last offset of each source partition.
     ahead : tuple of Ahead
-        Greater offsets, up to which the shard contains the records of some of its keys.
+        Greater offsets that apply only to some keys of the shard, after a rescale.
     """
 
     shard: int
