@@ -210,7 +210,11 @@ cdef class StagedNamespace(PointTable):
 
     @property
     def deferred(self):
-        """The rows that wait for the next use of the namespace; None if there are none."""
+        """The rows that wait for the next use of the namespace; None if there are none.
+
+        Raise an error if the namespace is closed, also in a fork.
+        """
+        self._check_not_closed()
         return self._deferred
 
     def resume(self):

@@ -14,7 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstore_core import StoreSpec, open_state, stores
-from kstore_core.errors import ForkedHandleError, SpecError, StorageFullError, UncommittedLimitError
+from kstore_core.errors import (
+    ForkedHandleError,
+    SpecError,
+    StorageFullError,
+    StoreClosedError,
+    UncommittedLimitError,
+    UnsupportedError,
+)
 from kstore_core.restore import Restored, columnar, restore, versions
 from tests.support.engines import Home
 
@@ -255,6 +262,19 @@ def _interrupted(*_: object, **__: object) -> Iterator[object]:
     raise KeyboardInterrupt
 
 
+def test_a_store_that_is_closed_or_read_only_refuses_them(tmp_path: Path) -> None:
+    with open_state(tmp_path / "0_0", engine="rocksdb") as state:
+        store = state.open(SPECS[0])
+        restored(store, [(b"a", b"1", 1)])
+    with pytest.raises(StoreClosedError):
+        restored(store, [(b"a", b"2", 2)])
+    with open_state(tmp_path / "0_0", read_only=True) as state:
+        store = state.open(SPECS[0])
+        with pytest.raises(UnsupportedError):
+            restored(store, [(b"a", b"2", 2)])
+        assert store.get(b"a") == b"1"
+
+
 def test_a_forked_child_cannot_write_them(one_process: None, tmp_path: Path) -> None:
     with open_state(tmp_path / "0_0", engine="memory") as state:
         store = state.open(SPECS[0])
@@ -262,8 +282,9 @@ def test_a_forked_child_cannot_write_them(one_process: None, tmp_path: Path) -> 
         child = os.fork()
         if child == 0:
             try:
-                store.get(b"a")
-            except ForkedHandleError:
+                for use in (lambda: store.get(b"a"), lambda: restored(store, [(b"b", b"2", 2)])):
+                    with pytest.raises(ForkedHandleError):
+                        use()
                 os._exit(7)
             finally:
                 os._exit(9)
