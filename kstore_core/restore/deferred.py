@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
+from functools import partial
 from threading import RLock
 from typing import Any
 
@@ -57,18 +57,24 @@ def defer(store: Any, records: RecordColumns, max_bytes: int) -> Restored | None
         max_bytes = max_bytes if limit < 0 else min(max_bytes, limit)
         if weight(records) >= max_bytes:
             return None
-        waiting = _Waiting(namespace, store.parts.context.scratch, max_bytes)
-        if versions is None:
-            waiting.write = lambda parts: _write_rows(store, parts)
-        else:
-            waiting.write = versions.build
+        write = partial(_write_rows, store) if versions is None else versions.build
+        gathered = Gathered(store.parts.context.scratch, max_bytes)
+        waiting = _Waiting(namespace, gathered, write)
         namespace.defer(waiting)
     with waiting.lock:
         if waiting.is_settled:  # by another thread, which has just read the store
             return None
         with uninterrupted():  # An interrupt must not advance stream time without the records.
-            kept = records if versions is None else versions.advance(records)
-            waiting.add(kept)
+            kept = records
+            if versions is not None:
+                observed = store.clock.observed
+                kept = versions.advance(records)
+            try:
+                waiting.add(kept)
+            except BaseException:
+                if versions is not None:
+                    store.clock.rewind(observed)
+                raise
         if versions is None and waiting.held_bytes + weight(kept) > max_bytes:
             waiting.settle()
     return Restored(len(records), len(records) - len(kept), len(kept))
@@ -98,19 +104,21 @@ class _Waiting:
     ----------
     lock : RLock
         The lock that a thread must hold while it calls :meth:`add`.
-    write : callable
-        The function that writes the rows of the records.
     is_settled : bool
         True if the rows are written, or the records are discarded.
     """
 
-    write: Callable[[Iterable[RecordColumns]], object]
-
-    def __init__(self, namespace: StagedNamespace, scratch: Path, max_bytes: int) -> None:
+    def __init__(
+        self,
+        namespace: StagedNamespace,
+        gathered: Gathered,
+        write: Callable[[Iterable[RecordColumns]], object],
+    ) -> None:
         self.lock = RLock()
         self.is_settled = False
         self._namespace = namespace
-        self._gathered = Gathered(scratch, max_bytes)
+        self._gathered = gathered
+        self._write = write
         self._counted = 0
         self._is_writing = False
 
@@ -132,7 +140,7 @@ class _Waiting:
             if not self.is_settled:
                 self._is_writing = True
                 try:
-                    self.write(self._gathered)
+                    self._write(self._gathered)
                 finally:
                     self._is_writing = False
             self._end()

@@ -22,7 +22,7 @@ from kstore_core.errors import (
     UncommittedLimitError,
     UnsupportedError,
 )
-from kstore_core.restore import Restored, columnar, restore, versions
+from kstore_core.restore import Restored, columnar, restore, spool, versions
 from tests.support.engines import Home
 
 pytestmark = pytest.mark.usefixtures("left_sound")
@@ -161,11 +161,7 @@ def test_a_failure_loses_no_record(
         restored(store, [(b"a", b"1", 1), (b"b", b"2", 2)])
         with monkeypatch.context() as patch:
             rows = store.table.rows if spec.shape == "key_value" else store.table.rows.rows
-
-            def full(*_: object) -> None:
-                raise StorageFullError("the disk is full")
-
-            patch.setattr(type(rows.database), "load", full)
+            patch.setattr(type(rows.database), "load", _full)
             for use in (lambda: store.get(b"a"), state.commit, lambda: list(store.all())):
                 with pytest.raises(StorageFullError):
                     use()
@@ -173,6 +169,28 @@ def test_a_failure_loses_no_record(
         state.commit()
         assert len(list(store.all())) == 2
         assert b"3" in str(store.get(b"a")).encode()
+
+
+def test_a_full_disk_while_records_are_moved_to_files_loses_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columnar, "_BUILD_BYTES", 1000)
+    with open_state(tmp_path / "0_0", engine="rocksdb") as state:
+        store = state.open(SPECS[2])
+        for number in range(9):
+            restored(store, [(b"a", b"%d" % number, number)])
+        with monkeypatch.context() as patch:
+            patch.setattr(spool.SpooledParts, "add", _full)
+            with pytest.raises(StorageFullError):
+                restored(store, [(b"a", b"late", 0), (b"a", b"new", 100)])
+            assert store.stream_time == 8
+        assert restored(store, [(b"a", b"late", 0), (b"a", b"new", 100)]).late == 0
+        assert [version.value for version in store.history(b"a")][-1] == b"new"
+        assert len(list(store.history(b"a", from_ts=store.clock.horizon))) == 2
+
+
+def _full(*_: object) -> None:
+    raise StorageFullError("the disk is full")
 
 
 def test_a_transactional_state_refuses_what_exceeds_its_limit(tmp_path: Path) -> None:
