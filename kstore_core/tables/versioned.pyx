@@ -162,7 +162,7 @@ cdef class VersionedTable:
         if timestamp < latest_ts:
             return self._plan_in_history(key, value, timestamp, True, latest_ts, writes)
         if timestamp > latest_ts:
-            self._retire(key, latest[8:], latest_ts, timestamp, writes)
+            self._retire(key, _value_of(latest), latest_ts, timestamp, writes)
         elif value is None:
             self._bury(key, timestamp, writes)
         writes[latest_key] = None if value is None else _encode_latest(timestamp, value)
@@ -284,13 +284,14 @@ cdef class VersionedTable:
         if row is None:
             return None
         cdef int64_t timestamp = _time_of(row)
-        return (row[8:], timestamp, None) if timestamp <= as_of else None
+        return (_value_of(row), timestamp, None) if timestamp <= as_of else None
 
     def latest_of(self, bytes row_key not None, bytes row not None):
         """Return the latest version that a row stores, or None if the row stores older versions."""
         if not row_key.startswith(_LATEST):
             return None
-        return row[8:], _time_of(row), None
+        timestamp = _time_of(row)
+        return _value_of(row), timestamp, None
 
     cpdef tuple get_as_of(self, bytes key, int64_t as_of):
         """Return the version of ``key`` that was valid at ``as_of`` (ms), or None."""
@@ -387,6 +388,11 @@ cdef class VersionedTable:
         first = bisect_left(ids, self._segment_of(as_of)) if ids else 0
         prefixes = [self._row_key(segment, b"") for segment in reversed(ids[first:])]
         return scan_as_of(self.rows, prefixes, bounds, as_of)
+
+
+cdef bytes _value_of(bytes latest):
+    """Return the value in a row of which `_time_of` has read the timestamp."""
+    return PyBytes_FromStringAndSize(PyBytes_AS_STRING(latest) + 8, PyBytes_GET_SIZE(latest) - 8)
 
 
 cdef int64_t _time_of(bytes latest) except? -2:
