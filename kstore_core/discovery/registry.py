@@ -44,7 +44,9 @@ class _Registrar:
         if not isinstance(getattr(engine, "name", None), str):
             raise TypeError(f"{engine.__name__} must have a name, which must be a str")
         if not isinstance(getattr(engine, "capabilities", None), Capabilities):
-            raise TypeError(f"{engine.__name__} must have capabilities, a Capabilities object")
+            raise TypeError(
+                f"{engine.__name__} must have the attribute capabilities, a Capabilities object"
+            )
         _check_types(engine.__name__, engine.capabilities)
         self.engines[engine.name] = engine
 

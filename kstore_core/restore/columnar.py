@@ -2,9 +2,8 @@
 
 The store then has the same content as after a put of each record in order. In a versioned store,
 the bytes of rows with older versions may differ from those that the puts would write; the versions
-are the same. If the store is empty, its rows are built without a Python object for each record.
-Rows of few records may be written later, at the store's next use or commit. Use ``state.restore``
-to restore from a changelog instead.
+are the same. If the store is empty, its rows are built without a Python object for each record. Use
+``state.restore`` to restore from a changelog instead.
 """
 
 from __future__ import annotations
@@ -38,6 +37,8 @@ def restore(
     values: pa.Array,
     timestamps: pa.Array,
     headers: pa.Array | None = None,
+    *,
+    at_once: bool = False,
 ) -> Restored:
     """Restore log records into a store that is open for writing. The caller must commit.
 
@@ -52,6 +53,9 @@ def restore(
         The timestamps of the records in milliseconds since the epoch.
     headers : pyarrow.Array of list<struct<key: string, value: binary>>, optional
         The headers of the records. Formats without headers ignore them.
+    at_once : bool
+        If True, write the rows during the call, so that the result has their number. If False, the
+        rows of few records may be written later, at the store's next use or commit.
 
     Raises
     ------
@@ -60,7 +64,7 @@ def restore(
         was written.
     """
     begun = time.perf_counter_ns()
-    restored = _restore(store, keys, values, timestamps, headers)
+    restored = _restore(store, keys, values, timestamps, headers, at_once=at_once)
     measures = store.parts.context.measures
     if measures is not None:
         measures.restored_records(restored.records, time.perf_counter_ns() - begun)
@@ -123,6 +127,8 @@ def _restore(
     values: pa.Array,
     timestamps: pa.Array,
     headers: pa.Array | None,
+    *,
+    at_once: bool,
 ) -> Restored:
     if keys.null_count:
         raise SpecError(
@@ -136,7 +142,7 @@ def _restore(
     records = arrow_to_log(
         keys, values, timestamps, headers if store.spec.format.headers else None, first_offset=0
     )
-    restored = defer(store, records, _BUILD_BYTES)
+    restored = None if at_once else defer(store, records, _BUILD_BYTES)
     if restored is not None:
         return restored
     if store.spec.shape == "versioned":

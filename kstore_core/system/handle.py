@@ -17,8 +17,8 @@ class Handle:
     """The base class of handles. A handle is a context manager.
 
     At the normal end of a ``with`` block the handle commits and closes. If the block raises an
-    exception, the handle closes without a commit. A handle that is garbage-collected before it was
-    closed closes with a warning. A forked child neither commits nor closes a handle of its parent.
+    exception, the handle closes without a commit. If an open handle is garbage-collected, it closes
+    and issues a warning. A forked child neither commits nor closes a handle of its parent.
 
     Attributes
     ----------

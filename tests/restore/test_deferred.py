@@ -193,6 +193,24 @@ def _full(*_: object) -> None:
     raise StorageFullError("the disk is full")
 
 
+@each_spec
+def test_rows_that_are_written_at_once_are_counted(spec: StoreSpec, tmp_path: Path) -> None:
+    columns = (
+        pa.array([b"a", b"a", b"b"]),
+        pa.array([b"1", b"2", b"3"]),
+        pa.array([1, 2, 3], pa.int64()),
+    )
+    with open_state(tmp_path / "0_0", engine="rocksdb") as state:
+        store = state.open(spec)
+        assert restore(store, *columns).rows == 3
+        assert is_waiting(store)
+    with open_state(tmp_path / "0_1", engine="rocksdb") as state:
+        store = state.open(spec)
+        done = restore(store, *columns, at_once=True)
+        assert not is_waiting(store)
+        assert done.rows == (3 if spec.format.versioned else 2)
+
+
 def test_a_transactional_state_refuses_what_exceeds_its_limit(tmp_path: Path) -> None:
     with open_state(
         tmp_path / "0_0", engine="rocksdb", transactional=True, uncommitted_max_bytes=1000

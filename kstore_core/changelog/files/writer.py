@@ -229,5 +229,5 @@ def explained(directory: Path) -> Iterator[None]:
             ) from error
         raise EngineError(
             f"the log {directory} cannot be written: {error.strerror or error}. The log's end is "
-            "unchanged; check the disk and the permissions, and open the log again"
+            "unchanged; check the disk and the permissions, and try again"
         ) from error

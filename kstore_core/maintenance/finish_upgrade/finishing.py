@@ -313,8 +313,8 @@ def kind_of(
         first, other = map(_shape_of, asked)
         raise SpecError(
             f"{where} has no stored spec, and its namespaces fit both a {_worded(first)} store "
-            f"and a {_worded(other)} store. Choose one of these shapes with shape=, --shape on the "
-            "command line"
+            f"and a {_worded(other)} store. Choose one of these shapes with shape= in Python, or "
+            "with --shape on the command line"
         )
     chosen = (asked or families)[0]
     kin = of_shape(chosen)

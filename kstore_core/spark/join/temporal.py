@@ -67,11 +67,11 @@ def temporal_join(
     before the history of its key's shard can match only a version that is still valid. That version
     must have begun at the row's time or before.
 
-    Python workers cache versions between tasks, and the workers of a Linux machine share the memory
-    of equal versions. If the store is small, each worker caches all versions. If the store is
-    larger, Spark routes each row to the task of a shard, and a worker caches the versions of that
-    shard. If the versions of a shard exceed ``cache_bytes``, the worker does not cache them, but
-    looks up the keys of many rows in the shard at once.
+    Python workers cache versions between tasks. On Linux, the workers of a machine that cache the
+    same versions share one copy in memory. If the store is small, each worker caches all versions.
+    If the store is larger, Spark routes each row to the task of a shard, and a worker caches the
+    versions of that shard. If the versions of a shard exceed ``cache_bytes``, the worker does not
+    cache them, but looks up the keys of many rows in the shard at once.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def temporal_join(
         The greatest size in bytes of the cache of one Python worker. Versions that workers share
         count in full for each worker.
     storage_options : mapping, optional
-        Options of the object store of ``root``.
+        Options of the object store or HDFS of ``root``.
 
     Returns
     -------
@@ -130,13 +130,13 @@ def temporal_join(
         The columns of ``df``, followed by the columns ``<prefix>value``, ``<prefix>timestamp``,
         ``<prefix>valid_to`` and, with ``headers``, ``<prefix>headers``. ``<prefix>timestamp`` is
         the inclusive begin of the version's validity. ``<prefix>valid_to`` is the exclusive end, or
-        null if the version is still valid. Both columns have the type of the column ``timestamp``
-        of ``df``.
+        null if the version is still valid. Both columns have the type of the times that the
+        argument ``timestamp`` names.
 
     Raises
     ------
     StateError
-        The root has no version, or does not have the version ``version``.
+        No version of the store was published at the root, or the version ``version`` was not.
     SpecError
         A column is missing, is duplicate, has the wrong type, or has a type that Spark cannot pass
         to Python; ``key`` and ``timestamp`` name the same column; ``df`` has a column with the name

@@ -241,9 +241,10 @@ class _Rows:
     is_empty : bool
         True if there are no rows.
     newest_segment : int
-        The greatest number of a segment that :meth:`chunks` has yielded.
+        The greatest segment number among the rows that :meth:`chunks` has yielded.
     earliest : int, optional
-        The least time in ms of a row of a segmented store that :meth:`chunks` has yielded.
+        The least time in ms among the rows that :meth:`chunks` has yielded. None if the store has
+        no segments, or before the first row.
     """
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:

@@ -88,7 +88,10 @@ class SealedShards:
                 )
 
     def publish(self, sharding: Sharding) -> None:
-        """Put the next document. Raise a CommitConflictError if it exists already."""
+        """Write the state's next document, which names the new shards.
+
+        Raise a CommitConflictError if the document exists already with another content.
+        """
         text, name = sharding.to_json(), document_name(self.number)
         try:
             created = self.layout.create(name, text)

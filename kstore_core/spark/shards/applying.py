@@ -96,7 +96,7 @@ def apply_logs(
 
 
 def _restored(store: Any, log: ShardLog) -> Restored:
-    return restore(store, log.keys, log.values, log.timestamps, log.headers)
+    return restore(store, log.keys, log.values, log.timestamps, log.headers, at_once=True)
 
 
 def _in_time(log: ShardLog, observed: int, retention_ms: int) -> tuple[ShardLog, int]:

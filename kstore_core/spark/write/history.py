@@ -46,7 +46,8 @@ def log_of_history(df: DataFrame) -> DataFrame:
     if "offset" in types or "arrival" in types:
         raise SpecError(
             f"the DataFrame has the column {END!r} of a history and the column 'offset' or "
-            "'arrival' of a changelog; drop the one that does not belong to the DataFrame"
+            f"'arrival' of a changelog. If its rows are a history, drop 'offset' and 'arrival'; if "
+            f"they are a changelog, drop {END!r}"
         )
     follows = F.lead("timestamp").over(Window.partitionBy("key").orderBy("timestamp"))
     spans = df.withColumn("__next", follows)
