@@ -11,11 +11,13 @@ import signal
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from importlib.metadata import version
 from multiprocessing.util import Finalize
 from pathlib import Path
 
 import pytest
 
+from tests.support import class_archive
 from tests.support.engines import ENGINES, Home, MakeHome
 from tests.support.installing import fresh, install, sample
 from tests.support.selection import select
@@ -29,6 +31,7 @@ _ROOM_BYTES = 6 * 1024**3
 
 
 _SCRATCH = pytest.StashKey[str]()
+_ARCHIVE = pytest.StashKey["subprocess.Popen[bytes]"]()
 
 _TESTS_A_SWEEP = 50
 
@@ -51,8 +54,12 @@ def pytest_configure(config: pytest.Config) -> None:
             "kstore_rocksdb",
         ]
     )
-    # Spark's drivers that tests start as processes live too briefly for the optimising compiler.
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+    if "SPARK_SUBMIT_OPTS" not in os.environ:  # Workers get that of their controller.
+        archive = config.cache.mkdir("spark") / f"classes-{version('pyspark')}.jsa"
+        os.environ["SPARK_SUBMIT_OPTS"] = class_archive.driver_options(archive)
+        runs_all = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+        if runs_all and config.getoption("markexpr") != "selected" and not archive.exists():
+            config.stash[_ARCHIVE] = class_archive.start_making(archive)
     config.pluginmanager.register(_Swept())
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(SlowestFiles())
@@ -69,6 +76,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
     At the very end: the server of forks has its socket there.
     """
+    making = session.config.stash.get(_ARCHIVE, None)
+    if making is not None and making.poll() is None:
+        os.killpg(making.pid, signal.SIGKILL)
     scratch = session.config.stash.get(_SCRATCH, None)
     if scratch is not None and exitstatus == 0:
         Finalize(None, shutil.rmtree, args=(scratch, True), exitpriority=-1000)

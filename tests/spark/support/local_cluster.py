@@ -184,7 +184,7 @@ def session(settings: Mapping[str, str]) -> SparkSession:
 
     from kstore_core.spark import local_session
 
-    quick = "-XX:TieredStopAtLevel=1"
+    quick = os.environ.get("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
     config = {
         "spark.master": "local-cluster[2,1,1024]",
         "spark.driver.host": "127.0.0.1",
