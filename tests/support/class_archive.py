@@ -13,6 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.support.places import ROOT
+
 __all__ = ["driver_options", "start_making"]
 
 _QUICK = "-XX:TieredStopAtLevel=1"  # tests end before the optimising compiler pays
@@ -32,6 +34,7 @@ def start_making(archive: Path) -> subprocess.Popen[bytes]:
         options = f"{_QUICK} -XX:ArchiveClassesAtExit={new.name} -Xlog:disable"
     return subprocess.Popen(
         [sys.executable, "-m", "tests.support.class_archive", new.name, str(archive)],
+        cwd=ROOT,
         env={**os.environ, "SPARK_SUBMIT_OPTS": options},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
