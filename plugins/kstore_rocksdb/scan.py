@@ -50,6 +50,9 @@ class Owner(Protocol):
 
     scans: OpenScans
 
+    def check(self) -> None:
+        """Raise an error if the namespace has ended."""
+
     def scan_failed(self, error: Exception) -> Exception:
         """Return the kstore error for a native error of a scan."""
 

@@ -69,7 +69,8 @@ class _SnapshotScan(Scan):
     def _take(self, size: int, keys: list[bytes], values: list[bytes]) -> bool:
         with self._shared.lock:
             native = self._shared.native
-            if native is None:  # another thread has ended the snapshot
+            if native is None:  # Another thread has ended the snapshot, perhaps before this scan.
+                self._owner.check()
                 return False
             if self._reverse:
                 seek_before(native, self._hi)

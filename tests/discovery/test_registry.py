@@ -110,7 +110,7 @@ def test_a_broken_plugin_is_not_imported_for_another_engine(install):
         (GOOD.replace("add(Toy)", "add(int)"), "TypeError: an engine must be a subclass"),
         (GOOD.replace("add(Toy)", "add(Engine)"), "TypeError: Engine does not implement open, st"),
         (GOOD.replace('name = "toy"', "name = 7"), "TypeError: Toy must have a name"),
-        (GOOD.replace('name = "toy"', 'name = "toy"; capabilities = {}'), "must have capabilities"),
+        (GOOD.replace('name = "toy"', 'name = "toy"; capabilities = {}'), "attribute capabilities"),
         (GOOD.replace("(registrar)", "(registrar, colour)"), "PluginValidationError: .*'colour'"),
         (GOOD.replace("kstore_register_engines", "kstore_registr_engines"), "PluginValidation"),
     ],

@@ -212,6 +212,24 @@ def test_scans_of_other_threads_end_with_the_database(
     assert len(reopened(tmp_path)) == 20_000
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_scan_that_begins_while_its_snapshot_ends_is_not_empty(
+    database: RocksDBDatabase, monkeypatch: pytest.MonkeyPatch, reverse: bool
+) -> None:
+    put(database, numbered(100))
+    moment = database.snapshot().namespace("default")
+
+    def check() -> None:
+        monkeypatch.undo()
+        moment.check()
+        database.close()  # as another thread may do right after the check
+
+    monkeypatch.setattr(moment, "check", check)
+    scan = moment.scan(reverse=reverse)
+    with pytest.raises(StoreClosedError):
+        next(scan)
+
+
 def test_writers_of_other_threads_end_with_the_database(
     database: RocksDBDatabase, tmp_path: Path
 ) -> None:
