@@ -144,7 +144,7 @@ def temporal_join(
     TypeError
         ``tolerance_ms``, ``version``, ``broadcast_bytes`` or ``cache_bytes`` is not an int.
     ValueError
-        A number is negative, or both ``follow`` and ``version`` are given.
+        A number other than ``version`` is negative, or both ``follow`` and ``version`` are given.
     UnsupportedError
         The store is not versioned, or ``follow`` is true and ``df`` is a batch.
     """
