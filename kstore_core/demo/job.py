@@ -208,7 +208,7 @@ def restore(spark: SparkSession, log: Path, root: Path, partitions: int) -> None
 
 
 def join(spark: SparkSession, transactions: Path, root: Path) -> DataFrame:
-    """Join each transaction with the rate that was valid at its time, and with its headers."""
+    """Join each transaction with the rate that was valid then, and with the rate's headers."""
     from kstore_core.spark import temporal_join
 
     rows = spark.read.parquet(str(transactions))

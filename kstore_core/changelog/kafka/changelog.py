@@ -32,7 +32,8 @@ class KafkaChangelog(LogHandle):
     """One partition of a changelog topic in Kafka.
 
     When a commit returns, its records are in all in-sync replicas. Only one process at a time may
-    write to the partition. The user must ensure this, because Kafka does not stop a second writer.
+    write to the partition. The user must ensure this, because Kafka stops a second writer only if
+    both have the same transactional id.
 
     Parameters
     ----------
@@ -125,7 +126,7 @@ class KafkaChangelog(LogHandle):
         return self._offsets()[1]
 
     def commit(self) -> int:
-        """Send the queued records, and return the high watermark.
+        """Send the queued records, and return the offset after the last record.
 
         The call returns when all in-sync replicas have acknowledged the records.
 

@@ -82,7 +82,8 @@ def existing_tasks(application: Path) -> dict[str, tuple[str, int]]:
 def engine_of_task(task: Path) -> str:
     """Return the name of the engine of a task directory.
 
-    If the directory has no stores, the result is ``rocksdb``, the engine of Kafka Streams.
+    If the directory has no stores and records no engine, the result is ``rocksdb``, the engine of
+    Kafka Streams.
     """
     from kstore_core.state.recognition import engine_of, recognised
     from kstore_core.system.lock import recorded_engine

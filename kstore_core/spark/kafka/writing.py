@@ -181,7 +181,10 @@ class _Sender:
         ):
             topic = topic or self._options.topic
             if topic is None:
-                raise SpecError(f"{_DOING}: a row has a null in the column 'topic'; set the option")
+                raise SpecError(
+                    f"{_DOING}: a row has a null in the column 'topic'; fill in the topic of each "
+                    "row, or set the option 'topic'"
+                )
             self._produce(
                 topic,
                 value,

@@ -69,7 +69,7 @@ class ShardWriter:
         Whether the header ``partition-time`` also advances stream time.
     run_bytes : int
         The approximate size in bytes of the records that a task holds in memory. If a shard has
-        more records, the task writes them to temporary files, and restores one run after another.
+        more records, the task writes them to temporary files, and restores parts of this size.
     """
 
     root: Root

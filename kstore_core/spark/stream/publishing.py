@@ -31,8 +31,9 @@ _JOB = re.compile(r"stream-(.+)-([0-9]+)(?:\.[0-9a-f]+)?")
 def job_of(root: Root, query: str, epoch: int) -> str:
     """Return the name of the write job that publishes an epoch of a query.
 
-    On an object store, each attempt of the epoch is a job of its own. There is no lock, so an
-    attempt that has lost may still run, and removes the files of its job when it ends.
+    On an object store, each attempt of the epoch is a job of its own. No lock stops an attempt
+    after another attempt has published the epoch. When it ends, it removes the files of its job, so
+    these must not be the files of the other attempt.
     """
     attempt = f".{uuid.uuid4().hex[:12]}" if root.storage.path is None else ""
     return f"stream-{query}-{epoch}{attempt}"

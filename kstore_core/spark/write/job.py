@@ -163,9 +163,9 @@ class WriteJob:
                 return
             raise StateError(
                 f"the worker that was publishing version {self.version} of {self.root} died, so "
-                "the version may or may not be published. Look for the version with "
-                "kstore_core.spark.read_metadata(spark, root, 'versions'), and run the job again "
-                "if it is missing"
+                "the version may or may not be published. Look for a version with the job "
+                f"{self.job!r} in kstore_core.spark.read_metadata(spark, root, 'versions'), and "
+                "run the write again if there is none"
             )
         self.check_begun()
         self.root.close(self.job)
