@@ -132,6 +132,26 @@ def test_a_stream_that_repeats_a_micro_batch_sends_it_once(
     assert sorted(values(broker.servers, topic)) == [10, 11, 12, 13, 20, 21, 22, 23]
 
 
+def test_a_coordinator_that_moves_is_asked_again(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from confluent_kafka import Consumer, KafkaError, KafkaException
+
+    topic = broker.create()
+    options = write_options(broker.servers, topic=topic, transactionalId=f"{topic}-sink")
+    answers = [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS]
+
+    class Moving(Consumer):
+        def committed(self, *arguments: Any) -> Any:
+            if answers:
+                raise KafkaException(KafkaError(answers.pop()))
+            return super().committed(*arguments)
+
+    monkeypatch.setattr("confluent_kafka.Consumer", Moving)
+    assert writing._sent(options, Epoch("q", 0), iter(table([1, 2]))).rows == 2
+    assert answers == []
+
+
 def test_a_transaction_is_not_repeated(broker: Broker) -> None:
     topic = broker.create()
     options = write_options(broker.servers, topic=topic, transactionalId=f"{topic}-sink")

@@ -53,7 +53,7 @@ def path_parts(address: str, path: str) -> list[str]:
 
 
 def no_space_here(address: str, error: OSError) -> StorageFullError:
-    """Return the error of a full disk of this machine during a copy from ``address``."""
+    """Return the error for a full disk of this machine while ``address`` is copied."""
     return StorageFullError(
         f"no space left on this machine for files from {address}: {error.strerror}. Free some "
         "space in the directory for temporary files and in the directory KSTORE_SHARD_CACHE, and "
