@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ _ROOM_BYTES = 6 * 1024**3
 
 
 _SCRATCH = pytest.StashKey[str]()
-_ARCHIVE = pytest.StashKey["subprocess.Popen[bytes]"]()
+_ARCHIVE = pytest.StashKey[subprocess.Popen[bytes]]()
 
 _TESTS_A_SWEEP = 50
 

@@ -45,7 +45,9 @@ _REBOOTSTRAPS = 0x020B0000
 
 _PASSING = UNREACHABLE | {"_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_OR_PART"}
 _PASSING |= {"NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE"}
-"""The errors that may end soon, because a broker cannot be reached or a topic was just created."""
+_PASSING |= {"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"}
+"""The errors that may end soon, because a broker cannot be reached, a topic was just created, or
+the coordinator of a group has just moved."""
 
 
 class Cluster:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 __all__ = ["KafkaBatchWriter", "KafkaStreamWriter", "check_columns"]
 
 _DOING = "the rows were not sent"
-_RETRY_S = 0.1
 _HEADERS: Final = "aggregation_with_headers"
 _TEXTS = ("binary", "string")
 _TYPES = {
@@ -246,30 +244,14 @@ class _Sender:
         finally:
             self._cluster.close(consumer)
 
-    def _committed_at(self, place: Any, consumer: Any) -> Any:
-        """Return the committed offset. Retry while the group's coordinator changes."""
-        library = self._cluster.library
-        kind = library.KafkaError
-        moving = (
-            *(kind.NOT_COORDINATOR, kind.COORDINATOR_NOT_AVAILABLE),
-            kind.COORDINATOR_LOAD_IN_PROGRESS,
-        )
-        end = time.monotonic() + self._cluster.timeout_s
-        while True:
-            try:
-                return consumer.committed([place], self._cluster.timeout_s)
-            except library.KafkaException as error:
-                if error.args[0].code() not in moving or time.monotonic() >= end:
-                    raise
-            time.sleep(_RETRY_S)
-
     def _committed(self) -> dict[str, Any] | None:
         """Return what an earlier attempt has committed for this epoch, or None."""
         consumer = self._cluster.group(str(self._group))
         try:
             place = self._cluster.library.TopicPartition(str(self._options.topic), 0)
-            with self._cluster.explained(_DOING):
-                (found,) = self._committed_at(place, consumer)
+            (found,) = self._cluster.ask(
+                consumer, lambda limit: consumer.committed([place], limit), _DOING
+            )
         finally:
             self._cluster.close(consumer)
         with suppress(ValueError):
