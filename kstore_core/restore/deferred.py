@@ -64,17 +64,10 @@ def defer(store: Any, records: RecordColumns, max_bytes: int) -> Restored | None
     with waiting.lock:
         if waiting.is_settled:  # by another thread, which has just read the store
             return None
-        with uninterrupted():  # An interrupt must not advance stream time without the records.
-            kept = records
-            if versions is not None:
-                observed = store.clock.observed
-                kept = versions.advance(records)
-            try:
-                waiting.add(kept)
-            except BaseException:
-                if versions is not None:
-                    store.clock.rewind(observed)
-                raise
+        with uninterrupted():  # Stream time must not advance without the records.
+            waiting.make_room(records)
+            kept = records if versions is None else versions.advance(records)
+            waiting.add(kept)
         if versions is None and waiting.held_bytes + weight(kept) > max_bytes:
             waiting.settle()
     return Restored(len(records), len(records) - len(kept), len(kept))
@@ -126,6 +119,11 @@ class _Waiting:
     def held_bytes(self) -> int:
         """The approximate memory in bytes of the records."""
         return self._gathered.held_bytes
+
+    def make_room(self, records: RecordColumns) -> None:
+        """Do the part of :meth:`add` that writes files, so that the rest cannot fail for them."""
+        self._gathered.make_room(records)
+        self._count(self._gathered.held_bytes)
 
     def add(self, records: RecordColumns) -> None:
         # Without the copy, a few records could keep a large buffer of the caller in memory.

@@ -70,10 +70,14 @@ class Gathered:
         self._closing = ExitStack()
         self.held_bytes = 0
 
-    def add(self, records: RecordColumns) -> None:
-        """Add the next records of a log. Their bytes are shared, not copied."""
+    def make_room(self, records: RecordColumns) -> None:
+        """Move the records in memory to files, if these records would exceed the limit."""
         if len(self._held) and self.held_bytes + weight(records) > self._max_bytes:
             self._spool()
+
+    def add(self, records: RecordColumns) -> None:
+        """Add the next records of a log. Their bytes are shared, not copied."""
+        self.make_room(records)
         self._held.extend(records, self._next_offset)
         self._next_offset += len(records)
         self.held_bytes += weight(records)
