@@ -12,7 +12,7 @@ from libc.stdint cimport int64_t
 
 __all__ = ["START", "StreamClock"]
 
-START = -1
+START = -1  # stream time before the first record, as in Kafka Streams
 
 
 cdef class StreamClock:

@@ -38,7 +38,13 @@ cdef class Writer:
     """
 
     def __init__(
-        self, Values values not None, table, StreamClock clock not None, int64_t interval_ms, touch, keys
+        self,
+        Values values not None,
+        table,
+        StreamClock clock not None,
+        int64_t interval_ms,
+        touch,
+        keys,
     ):
         self.values = values
         self.make = keys.make
@@ -112,7 +118,7 @@ cdef class WindowWriter(Writer):
         The sequence numbers of the store's duplicates; None if the store retains no duplicates.
     """
 
-    def __init__(self, Values values not None, table, StreamClock clock not None, interval_ms, touch, keys, numbers):
+    def __init__(self, Values values not None, table, clock, interval_ms, touch, keys, numbers):
         super().__init__(values, table, clock, interval_ms, touch, keys)
         self.numbers = numbers
 
