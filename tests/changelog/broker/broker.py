@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -173,9 +174,14 @@ class Broker:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens to just now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    """Find ports that nobody listens to.
+
+    They are below those that Linux gives to connections and to servers that name no port: another
+    test could be given one of those before the broker opens it.
+    """
+    ports: set[int] = set()
+    while len(ports) < count:
+        port = 10_000 + secrets.randbelow(20_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            ports.add(port)
+    return list(ports)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import dataclasses
 import hashlib
 import hmac
@@ -11,9 +10,7 @@ import itertools
 import json
 import os
 import shutil
-import socket
 import subprocess
-import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -154,21 +151,16 @@ def azure_server(
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed, which installs Azurite")
     program = _azurite(pytestconfig.cache.mkdir("azurite"))  # type: ignore[union-attr]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     command = [
         *(str(program), "--inMemoryPersistence", "--silent", "--disableTelemetry"),
-        *("--skipApiVersionCheck", "--blobHost", "127.0.0.1", "--blobPort", str(port)),
+        *("--skipApiVersionCheck", "--blobHost", "127.0.0.1", "--blobPort", "0"),
     ]
     place = tmp_path_factory.mktemp("azurite")
-    process = subprocess.Popen(command, cwd=place, stdout=subprocess.DEVNULL)
-    try:
-        _wait_for(port)
-        yield f"http://127.0.0.1:{port}/{ACCOUNT}"
-    finally:
-        process.terminate()
-        process.wait()
+    with subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield f"{_printed_address(process)}/{ACCOUNT}"
+        finally:
+            process.terminate()
 
 
 @pytest.fixture
@@ -197,12 +189,18 @@ def _azurite(cache: Path) -> Path:
     return program
 
 
-def _wait_for(port: int) -> None:
-    for _ in range(300):
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        time.sleep(0.1)
-    raise AssertionError("Azurite does not answer")
+def _printed_address(process: subprocess.Popen[str]) -> str:
+    """Wait for the address that Azurite prints.
+
+    Azurite chooses the port. A port that this process had found free could be another server's
+    by the time that Azurite opens it.
+    """
+    lines = []
+    for line in process.stdout or ():
+        if "successfully listens on" in line:
+            return line.split()[-1]
+        lines.append(line)
+    raise AssertionError(f"Azurite does not start: {''.join(lines)}")
 
 
 def _make_container(server: str, name: str) -> None:
