@@ -13,6 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from importlib.metadata import version
+from importlib.util import find_spec
 from multiprocessing.util import Finalize
 from pathlib import Path
 
@@ -55,12 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
             "kstore_rocksdb",
         ]
     )
-    if "SPARK_SUBMIT_OPTS" not in os.environ:  # Workers get that of their controller.
-        archive = config.cache.mkdir("spark") / f"classes-{version('pyspark')}.jsa"
-        os.environ["SPARK_SUBMIT_OPTS"] = class_archive.driver_options(archive)
-        runs_all = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-        if runs_all and config.getoption("markexpr") != "selected" and not archive.exists():
-            config.stash[_ARCHIVE] = class_archive.start_making(archive)
+    _share_classes_of_spark(config)
     config.pluginmanager.register(_Swept())
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(SlowestFiles())
@@ -70,6 +66,18 @@ def pytest_configure(config: pytest.Config) -> None:
         scratch = tempfile.mkdtemp(prefix="kstore-tests-", dir=_SHARED_MEMORY)
         config.stash[_SCRATCH] = os.environ["TMPDIR"] = scratch
         tempfile.tempdir = None  # which has been asked for by now
+
+
+def _share_classes_of_spark(config: pytest.Config) -> None:
+    """Let each driver start with an archive of classes, and make that beside a run of all tests."""
+    cache: pytest.Cache | None = getattr(config, "cache", None)  # None with -p no:cacheprovider
+    if "SPARK_SUBMIT_OPTS" in os.environ or cache is None or find_spec("pyspark") is None:
+        return  # Workers get the options of their controller.
+    archive = cache.mkdir("spark") / f"classes-{version('pyspark')}.jsa"
+    os.environ["SPARK_SUBMIT_OPTS"] = class_archive.driver_options(archive)
+    runs_all = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if runs_all and config.getoption("markexpr") != "selected" and not archive.exists():
+        config.stash[_ARCHIVE] = class_archive.start_making(archive)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
