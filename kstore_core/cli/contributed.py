@@ -30,10 +30,13 @@ class _Registrar:
     def add(self, command: click.Command) -> None:
         if not isinstance(command, click.Command) or not command.name:
             raise TypeError(f"a command must be a click.Command with a name, not {command!r}")
-        if command.name in self._taken:
+        owner = self._taken.get(command.name)
+        if command.name in self.commands:
+            owner = "this plug-in"
+        if owner is not None:
             raise PluginError(
-                f"the command {command.name!r} already belongs to {self._taken[command.name]}; a "
-                "command of a plug-in must have a name that no other command has"
+                f"the command {command.name!r} already belongs to {owner}; a command of a plug-in "
+                "must have a name that no other command has"
             )
         self.commands[command.name] = command
 

@@ -166,7 +166,7 @@ class Engine(ABC):
         """Open the database of a child of a store, or create the database.
 
         The parameters and exceptions are those of :meth:`open`. The database of a child must not
-        depend on another child, or on a database that :meth:`open` creates for the same name.
+        depend on another child, or on the database that :meth:`open` creates for ``store``.
         """
         raise self._childless()
 

@@ -135,9 +135,9 @@ def _segments(axes: Axes, spans: Sequence[Windowed[Any]], interval: int) -> None
     last = max(span.end for span in spans) // interval
     if last - first >= _MOST_SEGMENTS:
         raise ValueError(
-            f"with segment_interval_ms={interval} there are {last - first + 1:,} segments to "
-            f"shade, more than {_MOST_SEGMENTS}; draw a shorter time, or leave "
-            "segment_interval_ms out"
+            f"with segment_interval_ms={interval} the picture would show {last - first + 1:,} "
+            f"segments, more than {_MOST_SEGMENTS}; draw a shorter time, or leave out "
+            "segment_interval_ms"
         )
     for segment in range(first, last + 1):
         if segment % 2:

@@ -106,10 +106,10 @@ def json_row(schema: Any) -> TypedSerde:
 
 
 def arrow_row(schema: Any) -> TypedSerde:
-    """Return the serde of structs as Arrow record batches of one row, without the schema.
+    """Return the serde that encodes a struct as an Arrow record batch of one row.
 
-    The bytes are an encapsulated message of the Arrow IPC format. The store keeps the schema in
-    the name of the serde. The serde needs pyarrow.
+    The bytes are an encapsulated message of the Arrow IPC format. They do not contain the schema,
+    which is a part of the serde's name in the store's spec. The serde needs pyarrow.
 
     Parameters
     ----------

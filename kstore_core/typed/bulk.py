@@ -123,7 +123,7 @@ def times_of(column: Any, name: str, count: int) -> list[int]:
     Raises
     ------
     ValueError
-        The column does not have ``count`` times.
+        The column does not have ``count`` times, or a datetime has no time zone.
     TypeError
         A time is missing or of another type.
     """

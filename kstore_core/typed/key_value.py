@@ -87,7 +87,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
         ----------
         keys, values : Arrow arrays, or sequences
             A null value deletes the key. Arrow arrays of types that built-in serdes accept are
-            encoded without making an object for each row.
+            encoded without a Python object for each value.
         timestamps : Arrow array of int64 (ms) or of timestamps, or sequence, optional
             By default the timestamp of the current input record.
         headers : Arrow array of list<struct<key: string, value: binary>>, or sequence, optional

@@ -188,9 +188,10 @@ def test_of_two_commands_of_one_name_the_first_by_plugin_stays(run, install):
     [
         (COMMAND.replace("add({name})", "add(5)"), "TypeError: a command must be a click.Command"),
         (COMMAND.replace("registrar.add({name})", "raise OSError('no')"), "OSError: no"),
+        (COMMAND + "    registrar.add({name})\n", "'greet' already belongs to this plug-in"),
         ("raise OSError('no')", "cannot be loaded: OSError: no"),
     ],
-    ids=["no-command", "raises", "import"],
+    ids=["no-command", "raises", "twice", "import"],
 )
 def test_a_plugin_that_cannot_add_its_commands_is_left_out(run, sample, install, source, reason):
     install("broken", source.format(name="greet"), group=PLUGINS)

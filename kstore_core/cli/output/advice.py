@@ -1,8 +1,8 @@
 """The adaptation of advice in error messages to the running command.
 
-Engines write messages for all callers. This module removes the advice for Python code, and replaces
-PATH, STORE and KEY by the arguments of the command. If a message advises the command that has just
-failed, the module names another command.
+The library writes messages for programs and for the command line. This module removes the Python
+arguments from advice, and replaces PATH, STORE and KEY by the arguments of the command. If a
+message advises the command that has just failed, the module names another command.
 """
 
 from __future__ import annotations

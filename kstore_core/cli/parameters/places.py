@@ -40,7 +40,8 @@ class Places:
     def by_key(self, key: str, *, is_hex: bool, key_serde: str | None) -> list[Path]:
         """Return the directories in the order in which they should be searched for a key.
 
-        The first directory is the shard to which Kafka's partitioner assigns the key.
+        If the key's serde is known, the first directory is the shard to which Kafka's partitioner
+        assigns the key, unless nothing was written to this shard.
         """
         name = key_serde or self.key_serde
         if self.version is None or ((name is None or serdes.found(name) is None) and not is_hex):

@@ -54,7 +54,7 @@ def _add_finding(findings: list[Finding], name: str, content: Finding) -> None:
 
 
 def in_stores(root: Path, surveyed: Mapping[str, Survey]) -> Iterator[Finding]:
-    """Report missing specs, unfinished upgrades, and stores whose offsets differ."""
+    """Report unreadable stores, missing specs, unfinished upgrades, and differing offsets."""
     for store, found in surveyed.items():
         verify = f"list the damage with: {command('verify', root, store)}"
         if not found.read:

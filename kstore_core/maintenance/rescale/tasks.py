@@ -185,7 +185,7 @@ def _topology(
         )
     if wanted is not None and wanted not in able:
         raise StateError(
-            f"{application} has no tasks with stores of the sub-topology {wanted!r}; it has: "
+            f"{application} has no tasks with stores of the sub-topology {wanted!r}, but of: "
             f"{', '.join(able)}"
         )
     return able[0] if wanted is None else wanted

@@ -145,8 +145,8 @@ def _bound(
     bound = Sharding.of(layout) if kept else None
     if StreamBinding.of(layout_of(storage)) is not None:
         raise StateError(
-            f"the root {storage.name} belongs to a stream of stream_into, so it cannot contain the "
-            "state of another query; pass another root"
+            f"the root {storage.name} belongs to a stream of stream_into or of the sink kstore, so "
+            "it cannot contain the state of another query; pass another root"
         )
     shards = given.partitions if bound is None else bound[1].partitions
     return replace(given, partitions=shards).bind(layout), shards

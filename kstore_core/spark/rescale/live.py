@@ -188,10 +188,10 @@ def examined(path: Path, engine: str, store: str) -> tuple[StoredSpec, dict[str,
 def merged(
     layout: Layout, shards: Iterable[tuple[int, tuple[StoredSpec, dict[str, int]] | None]]
 ) -> tuple[StoredSpec | None, dict[str, int], list[int]]:
-    """Return the common spec of the shards, the last epochs, and the numbers of used shards.
+    """Return the spec of the shards, the last epoch of each query, and the shards with a store.
 
-    The epochs are the last one of each query in any shard. A used shard has a store; if there is
-    none, the spec is None. Raise a StateError if two shards have different specs.
+    The last epoch of a query is the greatest in all shards. If no shard has a store, the spec is
+    None. Raise a StateError if two shards have different specs.
     """
     stored: StoredSpec | None = None
     epochs: dict[str, int] = {}

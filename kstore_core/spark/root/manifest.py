@@ -73,7 +73,8 @@ class Shard:
     replayed : int
         The number of records that the job skipped because the shard contained their offsets.
     stream_time : int
-        The greatest record time in ms, or -1 if the shard has no records.
+        The greatest record time in ms, or -1 if the shard has no records. After a rescale, the
+        least stream time of the old shards from which the shard has keys.
     offsets : tuple of Offset
         The last offset of each source partition.
     ahead : tuple of Ahead

@@ -112,8 +112,8 @@ def bound(
     storage = Root.at(root, storage_options).storage
     if StreamBinding.of(layout_of(storage)) is not None:
         raise StateError(
-            f"the root {storage.name} belongs to a stream of stream_into, so it cannot contain the "
-            "state of another query; pass another root"
+            f"the root {storage.name} belongs to a stream of stream_into or of the sink kstore, so "
+            "it cannot contain the state of another query; pass another root"
         )
     name = f"{SUBTOPOLOGY}-{part.id}"
     # On a disk too, because only such a commit is one for all stores of a shard.

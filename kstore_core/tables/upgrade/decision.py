@@ -47,7 +47,9 @@ def look_at(
     shape: str | None = None,
     store: str | None = None,
 ) -> Layout:
-    """Return the older format and the older namespaces of a database, without changes.
+    """Return the older format whose rows a database contains, and its empty older namespaces.
+
+    The database is not changed.
 
     Parameters
     ----------
@@ -64,8 +66,8 @@ def look_at(
     FormatDowngradeError
         The database contains a newer format than ``value_format``.
     InconsistentStateError
-        The database has a namespace that no format of this shape uses, or it contains rows of two
-        older formats.
+        The database has a namespace that no format of this shape uses. Or it contains rows of two
+        older formats, or rows in the default namespace and an empty namespace of an older format.
     """
     found = check_namespaces(database, value_format, shape)
     present = [f for f in map(by_name, value_format.upgrades) if f.namespace in found]
@@ -73,12 +75,13 @@ def look_at(
     moved = [f for f in present if f.namespace != DEFAULT]
     if len(full) > 1 or (full and full[0].namespace == DEFAULT and moved):
         finish = value_format if value_format.namespace in found else moved[-1]
-        rows = " and of ".join(old.name for old in full)
-        beside = "" if len(full) > 1 else f" and the empty namespace of {moved[0].name}"
+        rows = "rows of " + " and of ".join(old.name for old in full)
+        if len(full) == 1:
+            rows += f", and also an empty namespace of {moved[0].name}"
         raise InconsistentStateError(
-            f"inconsistent state: the store at {database.path} contains rows of {rows}{beside}, "
-            f"and was opened with the format {value_format.name!r}. An earlier upgrade was begun "
-            "but not finished. Nothing was changed. Finish the upgrade with: "
+            f"inconsistent state: the store at {database.path} contains {rows}. It was opened with "
+            f"the format {value_format.name!r}. An earlier upgrade was begun but not finished. "
+            "Nothing was changed. Finish the upgrade with: "
             + command("upgrade", "PATH", store or database.path.name, options=f"--to {finish.name}")
         )
     empty = tuple(f.namespace for f in moved if f not in full)
