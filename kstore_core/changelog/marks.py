@@ -46,7 +46,7 @@ class Begin:
         The number of row records in the batch that follows the marker.
     without : int or None
         The first offset of the void records before this marker; None if no records are void. A
-        record is void if an earlier writer sent it for a commit that this writer did not finish.
+        record is void if an earlier writer sent it and died before it finished the commit.
     """
 
     rows: int

@@ -39,7 +39,7 @@ class Changelog(Protocol):
     def append(
         self, key: bytes, value: bytes | None, timestamp: int, headers: _HeadersLike = None
     ) -> None:
-        """Add a record. The next commit sends it, if it was not sent earlier.
+        """Add a record, which is sent by the next commit at the latest.
 
         Parameters
         ----------

@@ -1,7 +1,7 @@
-"""The layers, which wrap the table of a store and add metrics, a cache and a changelog.
+"""The layers, which add metrics, a cache and a changelog to a store.
 
-The outermost layer adds metrics. Below it are the cache, the changelog and the layers of plug-ins,
-in this order. docs/layers.md gives the reasons.
+The cache wraps the table of a store. Below the cache are the changelog and the layers of plug-ins,
+in this order. Metrics wrap the methods of the store itself. docs/layers.md gives the reasons.
 """
 
 from kstore_core.layers.cached import Cached

@@ -115,7 +115,8 @@ def first_offset(stored: int | None, log: Changelog, store: str) -> int:
         raise InconsistentStateError(
             f"{where}, but the log begins at offset {log.start_offset}. The records in between "
             "have expired, so the store cannot be brought up to date. Move the store's directory "
-            "away and open the store again: kstore then restores the store from the whole log"
+            "away and open the store again: kstore then restores the store from the records that "
+            "the log has"
         )
     if stored + 1 > log.high_watermark:
         after = f", followed by {rest}" if rest else ""

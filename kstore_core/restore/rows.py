@@ -1,4 +1,4 @@
-"""The restore of a key-value, window or session store's rows from the records of a log."""
+"""The restore of rows from the records of a log, for key-value, window and session stores."""
 
 from __future__ import annotations
 

@@ -252,10 +252,10 @@ class StateDirectory(StateStores):
         self._check()
         if self._snapshots is None:
             raise UnsupportedError(
-                f"a view needs {self.path} to be open for writing with transactional=True. Without "
-                "transactional=True, uncommitted rows may be in the files, and a view could not "
-                "exclude these rows. Open the state directory with transactional=True, or read "
-                "the state directory with read_only=True"
+                f"{self.path} has no view of the last commit, because it is not open for writing "
+                "with transactional=True. Without it, uncommitted rows may be in the files. Open "
+                "the state directory with transactional=True. A directory that is open with "
+                "read_only=True needs no view"
             )
         return self._snapshots.lease()
 

@@ -109,7 +109,7 @@ class Plan:
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise StorageFullError(
-                    f"the disk of {root} has no space left for the plan of a migration. Nothing "
+                    f"the disk of {root} has no space left for the plan of a migration. No store "
                     "was changed. Free some space, and try again"
                 ) from error
             raise

@@ -191,9 +191,9 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _swap(root: Path) -> Plan | None:
-    """Return the plan of an interrupted migration to another engine, if it has reached "swap".
+    """Return the plan of a migration to another engine that was interrupted while it moved stores.
 
-    Otherwise return None.
+    Return None if there is no such migration.
     """
     try:
         plan = read_plan(root)

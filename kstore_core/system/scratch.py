@@ -119,8 +119,8 @@ def _is_mine(directory: Path) -> bool:
 def _hold(file: Path, *, create: bool = False) -> int | None:
     """Lock a file and return its descriptor.
 
-    Return None if another process has locked or removed the file. If the file system has no locks,
-    return the descriptor of a new file without a lock, or None if the file already exists.
+    Return None if another process has locked or replaced the file. If the file system has no
+    locks, return the descriptor with ``create``, and None without it.
     """
     flags = os.O_CREAT | os.O_EXCL if create else 0
     held = os.open(file, os.O_RDWR | os.O_NOFOLLOW | flags, 0o600)

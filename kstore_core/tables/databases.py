@@ -77,7 +77,7 @@ class Storage(Protocol):
 
     @property
     def expired(self) -> Sequence[Any]:
-        """The expired segments. A commit reads this first, and then drops these segments."""
+        """The expired segments. A commit reads them before it writes, and drops them afterwards."""
 
     def drop(self, expired: Sequence[Any]) -> None:
         """Drop expired segments. A commit calls this after its rows are written."""

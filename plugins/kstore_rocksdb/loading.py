@@ -98,12 +98,12 @@ def load_files(
 ) -> int:
     """Write rows to table files, and add all files to the database atomically.
 
-    The parameters are those of :func:`load`, and ``deletions``.
+    The other parameters are those of :func:`load`.
 
     Parameters
     ----------
     deletions : bool
-        If True, a value of None deletes its key. If False, it raises TypeError.
+        If True, a value of None deletes its key. If False, a value of None raises TypeError.
     """
     with guard:
         aside = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=directory))

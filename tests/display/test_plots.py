@@ -157,7 +157,7 @@ def test_no_more_is_taken_than_is_drawn():
         ([], {}, "no windows to draw"),
         ([(Windowed("a", 0, 1), 1)], {"most": 0}, "most=0"),
         ([(Windowed("a", 0, 1), 1)], {"segment_interval_ms": 0}, "segment_interval_ms=0"),
-        ([(Windowed("a", 0, 500), 1)], {"segment_interval_ms": 1}, "the picture would show 501 segments"),
+        ([(Windowed("a", 0, 500), 1)], {"segment_interval_ms": 1}, "would show 501 segments"),
     ],
 )
 def test_what_cannot_be_drawn_on_a_line_is_refused(items, more, text):

@@ -277,7 +277,7 @@ def test_a_log_that_does_not_reach_back_is_refused(tmp_path: Path) -> None:
             "the store 's' contains the changelog log-0 up to offset 5, but the log begins at "
             "offset 7. The records in between have expired, so the store cannot be brought up to "
             "date. Move the store's directory away and open the store again: kstore then restores "
-            "the store from the whole log"
+            "the store from the records that the log has"
         )
         assert list(state.open(spec).all()) == []
         state.commit({("log", 0): 6})

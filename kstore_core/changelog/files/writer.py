@@ -224,8 +224,8 @@ def explained(directory: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise StorageFullError(
-                f"the disk has no space left for the log {directory}. The log's end is unchanged; "
-                "free disk space and try again"
+                f"the log {directory} cannot be extended: {error.strerror}. The log's end is "
+                "unchanged; free disk space, or raise the limit or quota, and try again"
             ) from error
         raise EngineError(
             f"the log {directory} cannot be written: {error.strerror or error}. The log's end is "

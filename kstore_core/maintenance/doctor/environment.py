@@ -75,7 +75,7 @@ def files_of(engine: Engine, root: Path, store: str) -> Path | None:
 
 
 def locks(root: Path) -> Iterator[Finding]:
-    """Report processes that have the directory open for writing, and a writer that was killed."""
+    """Report writers that are open or were killed, and a directory in place of the lock file."""
     lock = root / LOCK_FILE
     if lock.is_dir():
         why = f"{lock} is a directory, so no process can open {root} for writing"

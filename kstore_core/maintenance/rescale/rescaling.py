@@ -133,8 +133,8 @@ def rescale_tasks(
     before = len(found.directories)
     if before == partitions:
         raise SpecError(
-            f"{source} already has {before} tasks; pass another number as partitions, --partitions "
-            "on the command line"
+            f"{source} already has {before} tasks; pass another number as partitions "
+            "(--partitions on the command line)"
         )
     names = _names(found, store, specs)
     callback = on_progress or (lambda progress: None)

@@ -140,8 +140,8 @@ def inherited(
                     f"the offset {_worded(one)} in {here}, but up to {_worded(other)} in {there}. "
                     "A new task that gets keys of both tasks can have only one offset, so it would "
                     "lose or repeat records. Bring both tasks to the same offset, rescale to a "
-                    "multiple of the present number of tasks, or leave out keep_offsets, "
-                    "--keep-offsets on the command line"
+                    "multiple of the present number of tasks, or leave out keep_offsets "
+                    "(--keep-offsets on the command line)"
                 )
     if not keep_offsets:
         return Inherited({}, {}, notes)

@@ -181,7 +181,7 @@ def _topology(
     if wanted is None and len(able) > 1:
         raise SpecError(
             f"{application} has tasks of the sub-topologies {', '.join(able)}. Each has its own "
-            "number of tasks; pass one as subtopology, --subtopology on the command line"
+            "number of tasks; pass one as subtopology (--subtopology on the command line)"
         )
     if wanted is not None and wanted not in able:
         raise StateError(

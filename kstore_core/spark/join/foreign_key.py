@@ -102,7 +102,8 @@ def foreign_key_join(
         A spec describes another store than the root contains; the foreign key has the wrong type;
         or an argument has an unknown value.
     UnsupportedError
-        The right store is not versioned, or the format of the left store has no timestamps.
+        The right store is not versioned. Or the left store is neither versioned nor a key-value
+        store with timestamps.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -114,8 +115,8 @@ def foreign_key_join(
     if left.shape not in ("key_value", "versioned") or not left.format.timestamped:
         raise UnsupportedError(
             f"the left store {left.name!r} in {left_home} is a {left.shape} store of the format "
-            f"{left.format.name!r}, so its values have no times from which they are valid; pass a "
-            "versioned store, or a key-value store with timestamps, as the left store"
+            f"{left.format.name!r}; pass a versioned store, or a key-value store with timestamps, "
+            "as the left store"
         )
     source = source_at(
         spark,

@@ -234,9 +234,10 @@ def parsed_document(
 
 
 def differences(bound: Mapping[str, object], given: Mapping[str, object]) -> str:
-    """Return a text for an error, which names the entries of ``given`` that differ from ``bound``.
+    """Return the part of an error message that names the differing entries of two mappings.
 
-    ``bound`` contains the stored values. The text is empty if no entry differs.
+    ``bound`` contains the stored values, and ``given`` those of the caller. The text is empty if no
+    entry differs.
     """
     return "; ".join(
         f"{name} is stored as {bound[name]!r} and given as {value!r}"

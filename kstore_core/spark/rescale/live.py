@@ -1,4 +1,4 @@
-"""The rescale of a state of `map_state`, between two runs of its query.
+"""The rescale of a state of `map_state` on a disk, between two runs of its query.
 
 The new shards are built in a new folder. Then one write of the file ``map_state.json`` makes them
 the shards of the state. The earlier shards and a copy of the earlier file remain on the disk.

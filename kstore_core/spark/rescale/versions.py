@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kstore_core.errors import SpecError
+from kstore_core.maintenance.rescale.expiry import merged_stream_time
 from kstore_core.spark.live.stream_binding import check_not_streamed
 from kstore_core.spark.remote.layout import layout_of
 from kstore_core.spark.rescale.building import BuildTask, Uploads
@@ -75,8 +76,9 @@ def new_shards(shards: tuple[Shard, ...], partitions: int, shape: str) -> tuple[
         }
         offsets, ahead = merged_offsets(parents, KeyClass(partitions, number))
         times = [p.stream_time for p in parents.values() if p.stream_time != START]
-        merged = max(times, default=START) if shape == "key_value" else min(times, default=START)
-        made.append(Shard(number, stream_time=merged, offsets=offsets, ahead=ahead))
+        merged = merged_stream_time(shape, times)
+        reached = START if merged is None else merged
+        made.append(Shard(number, stream_time=reached, offsets=offsets, ahead=ahead))
     return tuple(made)
 
 

@@ -220,8 +220,9 @@ class ShardLog:
         outside = np.flatnonzero(given != shard)
         if len(outside):
             raise SpecError(
-                f"{len(outside)} records have the partition {given[outside[0]]}, but with "
-                f"partitions={partitions} the store has only the partitions 0 to {partitions - 1}. "
+                f"{len(outside)} records have a partition that the store does not have, for "
+                f"example {given[outside[0]]}. With partitions={partitions} the store has the "
+                f"partitions 0 to {partitions - 1}. "
                 "Pass the number of the topic's partitions as partitions=, or partition_by='key' "
                 "to select shards by the keys"
             )

@@ -102,7 +102,8 @@ def register_as_of(
 
     if not name.isidentifier():
         raise SpecError(
-            f"name={name!r} is not the name of a function; pass letters, digits and underscores"
+            f"name={name!r} is not the name of a function; pass letters, digits and underscores "
+            "that do not begin with a digit"
         )
     check_choice("timestamps", timestamps, ("timestamp", "millis"))
     source = source_at(

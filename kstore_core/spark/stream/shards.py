@@ -206,9 +206,9 @@ class EpochTask:
     def _opened(self, live: LiveShard, shard: int) -> StateDirectory:
         """Open the live shard.
 
-        If nothing was written to the live shard, first copy the shard of the newest version to it.
-        If this stream published that shard, the live shard has lost its files, so raise a
-        StateError.
+        A live shard to which nothing was written starts as a copy of the newest published version.
+        But if this stream published that version of the shard, the live shard has lost its files.
+        Then raise a StateError.
         """
         from kstore_core import open_state
         from kstore_core.state.opening import DEFAULT_UNCOMMITTED_MAX_BYTES

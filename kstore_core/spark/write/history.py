@@ -55,11 +55,15 @@ def log_of_history(df: DataFrame) -> DataFrame:
     wrong = (end <= begin) | (end.isNull() & following.isNotNull()) | (end > following)
     fault = spans.where(wrong).select("key", "timestamp", END, "__next").head()
     if fault is not None:
+        if fault[END] is not None and fault[END] <= fault.timestamp:
+            why = "but a version must end after it begins"
+        elif fault[END] is None:
+            why = f"which is for the last version, but another one begins at {fault['__next']}"
+        else:
+            why = f"but the next version begins before that, at {fault['__next']}"
         raise SpecError(
             f"the version of the key {fault.key!r} from {fault.timestamp} has the {END} "
-            f"{fault[END]}, but the next version of the key begins at {fault['__next']}. A version "
-            f"must end after it begins, and not after the next version begins; a null {END} is for "
-            "the last version of a key. Correct the rows, or drop the column"
+            f"{fault[END]}, {why}. Correct the rows, or drop the column {END!r}"
         )
     versions = spans.drop(END, "__next")
     gaps = spans.where(end.isNotNull() & (following.isNull() | (following > end)))

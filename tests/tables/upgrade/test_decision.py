@@ -136,7 +136,7 @@ def test_rows_of_an_older_format_open_in_upgrade_mode(database, older, newer, wr
 def test_plain_rows_beside_an_empty_timestamped_namespace_are_refused_as_headers(database):
     holding(database, PLAIN).namespace(TIMESTAMPED.namespace)
     with pytest.raises(
-        InconsistentStateError, match=r"rows of plain, and also an empty namespace .* --to timestamped$"
+        InconsistentStateError, match=r"rows of plain, and also an empty .* --to timestamped$"
     ):
         open_table(database, Staging(-1), HEADERS, writable=True)
     assert isinstance(open_table(database, Staging(-1), TIMESTAMPED, writable=True), DualTable)
