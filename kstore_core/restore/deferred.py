@@ -1,8 +1,8 @@
 """Restored records whose rows are written later: at the store's next use, or at the commit.
 
-A standby restores the records of one poll after another, and seldom reads its store. Rows that are
-written from many records together cost less than rows that are written after each poll. This is
-most so for versions, because one row contains many of them.
+A standby restores the records of one poll after another, and seldom reads its store. It costs less
+to write the rows of many records together than to write rows after each poll. The difference is
+greatest in versioned stores, because one row contains many versions.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from threading import RLock
 from typing import Any
 
 from kstore_core.codec import RecordColumns
+from kstore_core.errors import StorageFullError
 from kstore_core.layers.logged import LoggedVersions
 from kstore_core.restore.rows import Restored, RowRestorer
 from kstore_core.restore.spool import Gathered, weight
@@ -25,21 +26,21 @@ from kstore_core.tables.staging import StagedNamespace
 __all__ = ["defer"]
 
 _BULK_ROWS = 30_000
-"""The least number of records that are written to a store with rows without being staged."""
+"""The minimum number of records whose rows are not staged, if the store already has rows."""
 
 
 def defer(store: Any, records: RecordColumns, max_bytes: int) -> Restored | None:
     """Let the rows of some records wait for the store's next use.
 
-    Return None, and do nothing, if the rows must be written now. This is so in a transactional
-    state directory, whose writes must fail beyond its limit, and on an engine that refuses some
-    keys. It is also so if a layer must see each write, if rows are staged, or if a versioned store
-    has rows.
+    Return None, and do nothing, if the rows must be written now. The rows must be written now in a
+    transactional state directory, because writes beyond its limit must fail, and on an engine that
+    refuses some keys. They must also be written now if a layer must see each write, if rows are
+    staged, if a versioned store has rows, or if the records exceed the memory limit.
 
     Raises
     ------
     SpecError
-        A version has a time before 1970. No record of this call waits.
+        A version has a time before 1970. No record of this call was added.
     """
     table = store.table
     versions: VersionRestorer | None = None
@@ -62,7 +63,9 @@ def defer(store: Any, records: RecordColumns, max_bytes: int) -> Restored | None
         waiting = _Waiting(namespace, gathered, write)
         namespace.defer(waiting)
     with waiting.lock:
-        if waiting.is_settled:  # by another thread, which has just read the store
+        if waiting.is_frozen:
+            waiting.settle()
+        if waiting.is_settled:  # by the line above, or by another thread that used the store
             return None
         with uninterrupted():  # Stream time must not advance without the records.
             waiting.make_room(records)
@@ -70,6 +73,7 @@ def defer(store: Any, records: RecordColumns, max_bytes: int) -> Restored | None
             waiting.add(kept)
         if versions is None and waiting.held_bytes + weight(kept) > max_bytes:
             waiting.settle()
+    namespace.staging.relieve()
     return Restored(len(records), len(records) - len(kept), len(kept))
 
 
@@ -82,14 +86,15 @@ def _can_wait(namespace: StagedNamespace) -> bool:
 def _write_rows(store: Any, parts: Iterable[RecordColumns]) -> None:
     for records in parts:
         rows = RowRestorer(store.spec, store.table, None)
-        if rows.is_empty or len(records) >= _BULK_ROWS:
+        # Staged rows, such as those of an interrupted attempt, would hide the loaded rows.
+        if rows.is_empty or (len(records) >= _BULK_ROWS and not store.table.rows.is_staging):
             rows.load(records)
         else:
             rows.put(records)
 
 
 class _Waiting:
-    """The records of one store whose rows wait.
+    """The records of one store whose rows are not written yet.
 
     Every use of the namespace calls :meth:`settle` first, so no read misses the records.
 
@@ -99,6 +104,11 @@ class _Waiting:
         The lock that a thread must hold while it calls :meth:`add`.
     is_settled : bool
         True if the rows are written, or the records are discarded.
+    is_frozen : bool
+        True after an attempt to write the rows. If it failed, it may have written some of them. The
+        next attempt must write the same rows, so no records may be added.
+    was_full : bool
+        True if the last attempt failed because the disk was full.
     """
 
     def __init__(
@@ -109,6 +119,8 @@ class _Waiting:
     ) -> None:
         self.lock = RLock()
         self.is_settled = False
+        self.is_frozen = False
+        self.was_full = False
         self._namespace = namespace
         self._gathered = gathered
         self._write = write
@@ -121,7 +133,7 @@ class _Waiting:
         return self._gathered.held_bytes
 
     def make_room(self, records: RecordColumns) -> None:
-        """Do the part of :meth:`add` that writes files, so that the rest cannot fail for them."""
+        """Write the files that :meth:`add` needs, so that a failed write cannot interrupt `add`."""
         self._gathered.make_room(records)
         self._count(self._gathered.held_bytes)
 
@@ -131,22 +143,29 @@ class _Waiting:
         self._count(self._gathered.held_bytes)
 
     def settle(self) -> None:
-        """Write the rows. If this thread is just writing them, do nothing."""
+        """Write the rows. If this thread is already writing the rows, do nothing."""
         with self.lock:
-            if self._is_writing:
+            if self.is_settled or self._is_writing:
                 return
-            if not self.is_settled:
-                self._is_writing = True
-                try:
-                    self._write(self._gathered)
-                finally:
-                    self._is_writing = False
+            staging = self._namespace.staging
+            self.is_frozen = self._is_writing = True
+            # No spill now: it would settle other stores, whose locks other threads may hold.
+            staging.admitted += 1
+            try:
+                self._write(self._gathered)
+            except StorageFullError:
+                self.was_full = True
+                raise
+            finally:
+                staging.admitted -= 1
+                self._is_writing = False
             self._end()
 
     def discard(self) -> None:
         """Drop the records."""
         with self.lock:
-            self._end()
+            if not self.is_settled:
+                self._end()
 
     def _end(self) -> None:
         self.is_settled = True

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 
 from kstore_core.changelog import FileChangelog
 from kstore_core.codec import RecordColumns, split_by_key
+from kstore_core.errors import KStoreError
 
 __all__ = ["Gathered", "SpooledParts", "in_chunks", "weight"]
 
@@ -29,7 +30,7 @@ def weight(records: RecordColumns) -> int:
 def in_chunks(
     batches: Iterable[RecordColumns], max_bytes: int
 ) -> Iterator[tuple[RecordColumns, int]]:
-    """Join batches of records into larger batches, and yield each with the offset after it."""
+    """Join batches of records into larger batches. Yield each with the offset after its records."""
     pending = RecordColumns()
     next_offset = 0
     for batch in batches:
@@ -43,14 +44,15 @@ def in_chunks(
 
 
 class Gathered:
-    """Records that are collected for one read: in memory, or by key in files if they are many.
+    """Records that are collected in memory for one read. Many records are moved to files by key.
 
     Parameters
     ----------
     root : Path
         The path of a temporary folder for the files.
     max_bytes : int
-        The approximate memory in bytes of the records at which they are moved to the files.
+        The approximate maximum memory of the records in bytes. Above this limit the records are
+        moved to the files.
     expected : int
         The approximate number of records, if it is known. It determines the number of files.
 
@@ -71,7 +73,7 @@ class Gathered:
         self.held_bytes = 0
 
     def make_room(self, records: RecordColumns) -> None:
-        """Move the records in memory to files, if these records would exceed the limit."""
+        """Move the records in memory to files, if `records` in addition would exceed the limit."""
         if len(self._held) and self.held_bytes + weight(records) > self._max_bytes:
             self._spool()
 
@@ -116,10 +118,10 @@ class SpooledParts:
     root : Path
         The path of a temporary folder for the parts. Files in the folder are removed first.
     count : int
-        The number of parts. More than 256 count as 256.
+        The number of parts. If it is more than 256, there are 256 parts.
     max_bytes : int
-        The intended memory of a part in bytes. A part that needs more than twice as much is divided
-        again, but at most four times.
+        The intended memory of a part in bytes. A part that needs more than twice this memory is
+        divided again, but at most four times.
     """
 
     def __init__(self, root: Path, count: int, max_bytes: int, *, depth: int = 0) -> None:
@@ -143,7 +145,9 @@ class SpooledParts:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._closing.close()
+        # A log that could not be written on a full disk raises again, but it is removed anyway.
+        with suppress(KStoreError, OSError):
+            self._closing.close()
 
     def add(self, records: RecordColumns) -> None:
         """Append each record to the part of its key."""

@@ -1,7 +1,8 @@
 """The restore of a versioned store from the records of a log.
 
 If the store is empty, all versions of a key are collected, and then the rows of the key are built.
-If the store has rows, the versions are put one after another. The result is the same in both cases.
+If the store has rows or pyarrow is missing, the versions are put one after another. The versions in
+the store are the same in both cases.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class VersionRestorer:
 
     @property
     def is_empty(self) -> bool:
-        """True if the store has no rows and pyarrow is installed, as `load` requires."""
+        """True if the store has no rows and pyarrow is installed. `load` requires both."""
         return is_empty(self._table.rows) and find_spec("pyarrow") is not None
 
     def put(self, records: RecordColumns) -> Restored:
@@ -63,6 +64,7 @@ class VersionRestorer:
             A record has no key. None of these records was written.
         """
         clock, put = self._table.clock, self._table.put
+        self._table.rows.write(())  # A read-only table raises before stream time advances.
         kept, _ = self._in_time(records)
         keys, values = log_to_rows(kept, self._layout)
         for key, value, timestamp in zip(keys, values, kept.timestamps, strict=True):
@@ -108,7 +110,7 @@ class VersionRestorer:
         return Restored(len(records), len(records) - len(kept), rows)
 
     def advance(self, records: RecordColumns) -> RecordColumns:
-        """Advance stream time by the records. Return those that are not late.
+        """Advance stream time by the records. Return the records that are not late.
 
         Raises
         ------

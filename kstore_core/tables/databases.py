@@ -33,7 +33,7 @@ from kstore_core.tables.segments.children import ChildSegments
 from kstore_core.tables.segments.databases import ChildStorage
 from kstore_core.tables.segments.fitting import Fitting, end_keys
 from kstore_core.tables.segments.prefixes import ID_BYTES, split_id
-from kstore_core.tables.staging import Staging, take
+from kstore_core.tables.staging import StagedNamespace, Staging, take
 from kstore_core.tables.upgrade.decision import open_table
 
 __all__ = ["Storage", "open_storage"]
@@ -221,9 +221,29 @@ class OneDatabase:
         """
         assert self._stored is not None
         for namespace in self._stored.namespaces:
-            namespace.settle()  # Without the lock, which a spill of another thread may need.
+            if namespace.deferred is not None:
+                self._settle(namespace)
         with self._writing:
             self._write(record, entries, is_spill=is_spill)
+
+    def _settle(self, namespace: StagedNamespace) -> None:
+        """Write the deferred rows of a namespace.
+
+        Without ``_writing``: this waits for another thread that writes the rows.
+        """
+        assert self._stored is not None
+        deferred = namespace.deferred
+        was_full = self._was_full or (deferred is not None and deferred.was_full)
+        if was_full and not self._loses_tails:
+            with self._writing:
+                self._open_again(self._stored)
+        try:
+            namespace.settle()
+        except StorageFullError as error:
+            self._was_full = True
+            if self._loses_tails:
+                raise full_without_log(self.database) from error
+            raise
 
     def _write(self, record: StoreRecord, entries: Entries, *, is_spill: bool) -> None:
         assert self._stored is not None

@@ -68,8 +68,8 @@ cdef class Staging:
         The total size of all keys and values that are staged or cached now, in bytes. It contains
         the memory of restored records whose rows are not written yet.
     admitted : int
-        The number of threads that are flushing a cache. The limit does not apply during a flush,
-        because cached rows were counted when they were written to the cache.
+        The number of threads that are flushing a cache or writing restored records. The limit does
+        not apply meanwhile, because these rows were counted when they were cached or restored.
     spills : int
         The number of spills so far.
     """
@@ -117,6 +117,11 @@ cdef class Staging:
     def count(self, long long growth):
         """Add ``growth`` bytes, which may be negative, to the staged bytes."""
         self.staged_bytes += growth
+
+    def relieve(self):
+        """Spill the staged rows if they exceed the limit. Do nothing in a transactional state."""
+        if not (self._has_room(1) or self.transactional):
+            self.spill()
 
     def spill(self):
         """Write the staged rows of every store to the engine, without offsets.
@@ -231,6 +236,7 @@ cdef class StagedNamespace(PointTable):
             self._check_not_closed()
             if self._deferred is not None:
                 self._deferred.settle()
+                self._check_not_closed()  # Another thread may have closed it meanwhile.
         return 0
 
     cdef int _check_not_closed(self) except -1:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from kstore_core.errors import (
     UncommittedLimitError,
     UnsupportedError,
 )
-from kstore_core.restore import Restored, columnar, restore, spool, versions
+from kstore_core.restore import Restored, columnar, deferred, restore, spool, versions
 from tests.support.engines import Home
 
 pytestmark = pytest.mark.usefixtures("left_sound")
@@ -83,12 +85,13 @@ def answer(store: Any, step: object) -> object:
     ]
 
 
+def waiting_of(store: Any) -> Any:
+    rows = store.table.rows
+    return (rows.rows if store.spec.format.versioned else rows).deferred
+
+
 def is_waiting(store: Any) -> bool:
-    return (
-        store.table.rows.deferred is not None
-        if not store.spec.format.versioned
-        else (store.table.rows.rows.deferred is not None)
-    )
+    return waiting_of(store) is not None
 
 
 @each_spec
@@ -326,3 +329,167 @@ def test_a_forked_child_cannot_write_them(one_process: None, tmp_path: Path) -> 
                 os._exit(9)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         assert store.get(b"a") == b"1"
+
+
+def test_a_reader_that_waited_does_not_drop_newer_records() -> None:
+    """The reader of the first records goes on when the next records wait already."""
+    with open_state("s", engine="memory") as state:
+        store = state.open(SPECS[0])
+        restored(store, [(b"a", None, 1)])
+        first = waiting_of(store)
+        with first.lock:
+            reader = threading.Thread(target=first.settle)
+            reader.start()
+            first.settle()
+            restored(store, [(b"k", b"v", 2)])
+            assert is_waiting(store)
+        reader.join()
+        assert store.get(b"k") == b"v"
+        state.commit()
+        assert (store.get(b"k"), state.staged_bytes) == (b"v", 0)
+
+
+@pytest.mark.parametrize("spec", SPECS[::2], ids=lambda spec: spec.format.name)
+@pytest.mark.parametrize("value", [None, b"new"], ids=["delete", "put"])
+def test_records_after_an_interrupt_replace_what_was_written_before_it(
+    spec: StoreSpec, value: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some of the first rows are written. The other ones are not, or all are staged deletions."""
+    monkeypatch.setattr(deferred, "_BULK_ROWS", 4)
+    with open_state(tmp_path / "0_0", engine="rocksdb") as state:
+        store = state.open(spec)
+        if spec.shape == "key_value" and value is not None:
+            restore_at_once(store, [(b"%d" % n, b"old", n) for n in range(6)])
+            state.commit()
+        first = None if spec.shape == "key_value" and value is not None else b"old"
+        restored(store, [(b"%d" % n, first, n) for n in range(6)])
+        waiting = waiting_of(store)
+        write = waiting._write
+
+        def interrupted(parts: Any) -> None:
+            write(parts)
+            raise KeyboardInterrupt
+
+        waiting._write = interrupted
+        with pytest.raises(KeyboardInterrupt):
+            store.get(b"x")
+        waiting._write = write
+        restored(store, [(b"%d" % n, value, 10 + n) for n in range(6)])
+        state.commit()
+        assert len(list(store.all())) == (0 if value is None else 6)
+
+
+def restore_at_once(store: Any, records: list[tuple[bytes, bytes | None, int]]) -> None:
+    keys, values, times = zip(*records, strict=True)
+    columns = pa.array(keys, pa.binary()), pa.array(values, pa.binary())
+    restore(store, *columns, pa.array(times, pa.int64()), at_once=True)
+
+
+@pytest.mark.parametrize("other", ["read", "commit"])
+def test_two_threads_write_the_records_of_two_stores(other: str, tmp_path: Path) -> None:
+    with open_state(tmp_path / "0_0", engine="rocksdb", uncommitted_max_bytes=100_000) as state:
+        a, b = state.open(stores.key_value("a")), state.open(stores.key_value("b"))
+        for store in (a, b):
+            restored(store, [(b"first", b"1", 0)])
+        state.commit()
+        for _ in range(20):
+            for store in (a, b):
+                restored(store, [(b"%d" % n, b"v" * 100, 0) for n in range(200)])
+            both = threading.Barrier(2)
+            use = partial(a.get, b"x") if other == "read" else state.commit
+            threads = [
+                threading.Thread(target=_after, args=(both, call), daemon=True)
+                for call in (partial(b.get, b"x"), use)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(30)
+                assert not thread.is_alive(), "the threads wait for each other"
+            state.commit()
+
+
+def _after(barrier: threading.Barrier, call: Callable[[], object]) -> None:
+    barrier.wait()
+    call()
+
+
+def test_the_limit_applies_to_the_records_of_all_stores_together(tmp_path: Path) -> None:
+    with open_state(tmp_path / "0_0", engine="rocksdb", uncommitted_max_bytes=100_000) as state:
+        opened = [state.open(stores.key_value(f"s{number}")) for number in range(9)]
+        for number in range(9):
+            for store in opened:
+                restored(store, [(b"%d" % number, b"v" * 10_000, 0)])
+                assert state.staged_bytes <= 100_000
+        assert all(len(list(store.all())) == 9 for store in opened)
+
+
+def test_a_commit_opens_a_database_again_that_was_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RocksDB stays unable to write after a full disk, until it is opened again."""
+    with open_state(tmp_path / "0_0", engine="rocksdb") as state:
+        store = state.open(SPECS[0])
+        restored(store, [(b"a", b"1", 1)])
+        stuck = store.table.rows.database
+        load = type(stuck).load
+
+        def full(database: Any, *given: Any) -> int:
+            if database is stuck:
+                raise StorageFullError("the disk is full")
+            return int(load(database, *given))
+
+        monkeypatch.setattr(type(stuck), "load", full)
+        with pytest.raises(StorageFullError):
+            store.get(b"a")
+        state.commit()
+        assert store.get(b"a") == b"1"
+
+
+def test_a_close_while_a_reader_waits_for_the_rows() -> None:
+    state = open_state("s", engine="memory")
+    store = state.open(SPECS[0])
+    restored(store, [(b"a", b"1", 1)])
+    found: list[object] = []
+
+    def use(call: Callable[[], object]) -> None:
+        try:
+            found.append(call())
+        except StoreClosedError:
+            found.append("closed")
+
+    calls = [partial(store.get, b"a"), partial(store.put, b"b", b"1"), lambda: list(store.all())]
+    threads = [threading.Thread(target=use, args=(call,)) for call in calls]
+    with waiting_of(store).lock:
+        for thread in threads:
+            thread.start()
+        time.sleep(0.1)
+        state.close()
+    for thread in threads:
+        thread.join()
+    assert (found, state.staged_bytes) == (["closed"] * 3, 0)
+
+
+def test_a_close_needs_no_disk_space_for_records_that_it_drops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columnar, "_BUILD_BYTES", 1000)
+    state = open_state(tmp_path / "0_0", engine="rocksdb")
+    store = state.open(SPECS[2])
+    for number in range(20):
+        restored(store, [(b"a", b"%d" % number, number)])
+    with monkeypatch.context() as patch:
+        patch.setattr(spool.FileChangelog, "close", _full)
+        state.close()
+    assert not list((tmp_path / "0_0").glob(".kstore-restore*"))
+
+
+def test_a_read_only_store_keeps_its_stream_time(tmp_path: Path) -> None:
+    with open_state(tmp_path / "0_0", engine="rocksdb") as state:
+        state.open(SPECS[2]).put(b"a", b"1", timestamp=5)
+        state.commit()
+    with open_state(tmp_path / "0_0", read_only=True) as state:
+        store = state.open(SPECS[2])
+        with pytest.raises(UnsupportedError, match="read_only"):
+            restored(store, [(b"a", b"2", 1000)])
+        assert store.stream_time == 5
