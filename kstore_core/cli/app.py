@@ -134,8 +134,8 @@ def kstore() -> None:
     """Inspect state directories of Kafka Streams and of kstore.
 
     Only migrate, restore and upgrade write to a state directory, and doctor --set-aside renames
-    files in it. rescale writes a new version of a store of Spark. PATH is a state directory, such
-    as a task directory of Kafka Streams (<state.dir>/<application>/0_0).
+    files in it. rescale writes new shards of a store of Spark, or new state directories. PATH is a
+    state directory, such as a task directory of Kafka Streams (<state.dir>/<application>/0_0).
 
     Exit codes: 0 ok, 1 findings or not found, 2 usage, 3 locked, 4 corrupt.
     """

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from kstore_core import open_state, stores
+from kstore_core.errors import EngineLockedError
 
 
 def test_a_directory_says_what_its_stores_are(run, written):
@@ -58,6 +59,19 @@ def test_a_path_near_a_state_directory_is_a_hint(run, written, where):
     ran = run("inspect", written / where)
     assert ran.code == 2
     assert f"did you mean {written}" in ran.err.replace("/..", "")
+
+
+def test_a_store_that_another_process_has_locked_is_not_called_damaged(run, written, monkeypatch):
+    def locked(*_, **__):
+        raise EngineLockedError("another process has the store open", pid=7)
+
+    monkeypatch.setattr("kstore_core.cli.commands.inspect.read_overview", locked)
+    ran = run("inspect", written)
+    assert ran.code == 3
+    assert "not readable: another process has the store open" in ran.out
+    assert "damaged" not in ran.out + ran.err
+    (store, *_) = run("inspect", written, "--json").document["directories"][0]["stores"]
+    assert (store["damage"], store["error"]) == (None, "another process has the store open")
 
 
 def test_a_serde_of_ones_own_is_shown_as_bytes(run, tmp_path):

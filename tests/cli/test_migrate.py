@@ -64,6 +64,15 @@ def test_the_old_store_is_kept_until_it_is_dropped(run, root):
     assert not places(root).home.exists()
 
 
+@pytest.mark.parametrize("option", ["--all", "--lossy"])
+def test_dropping_the_old_store_takes_no_option_of_a_migration(run, root, option):
+    run("migrate", root, "s", "--to", "plain", "--lossy")
+    ran = run("migrate", root, "s", "--drop-old", option)
+    assert ran.code == 2
+    assert "--all and --lossy need --to, --engine or --from-log" in ran.err
+    assert run("migrate", root, "s", "--drop-old").out == "s: deleted the old files\n"
+
+
 @pytest.mark.parametrize(
     ("name", "code", "said"),
     [
@@ -288,6 +297,14 @@ def test_a_changelog_makes_a_versioned_store(run, logged):
     other = run(*asked, "--history-retention", "2h")
     assert other.code == 2
     assert "is a versioned store" in other.err
+
+
+def test_a_migration_from_a_log_may_drop_the_old_store(run, logged):
+    root = logged / "app" / "0_1"
+    asked = ("migrate", root, "s", "--from-log", logged / "logs", "--history-retention", "1h")
+    assert run(*asked, "--drop-old").code == 0
+    assert run("history", root, "s", "1", "--json").documents
+    assert not places(root).home.exists()
 
 
 def test_versions_that_are_not_the_values_of_the_store_are_asked_for(run, logged):

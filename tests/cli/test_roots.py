@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import string
 
 import pytest
 
 from kstore_core import serdes, stores
+from kstore_core.codec import partition
 from kstore_core.spark.root.root import Root
 from tests.spark.support.by_hand import publish
 from tests.spark.support.spoiling import SPOILS, linked_to, places_of, spoiled
@@ -20,6 +22,19 @@ def root(tmp_path_factory):
     root = tmp_path_factory.mktemp("root")
     publish(root, SPEC, lambda store, _: store.put("k", "v", timestamp=1), partitions=1)
     return root
+
+
+def test_reverse_begins_with_the_last_shard(run, tmp_path):
+    publish(tmp_path, SPEC, _put_letters, partitions=3)
+    rows = run("dump", tmp_path, "s", "--json").documents
+    assert len(rows) == 26
+    assert run("dump", tmp_path, "s", "--reverse", "--json").documents == rows[::-1]
+
+
+def _put_letters(store, shard):
+    for letter in string.ascii_lowercase:
+        if partition(letter.encode(), 3) == shard:
+            store.put(letter, "v", timestamp=1)
 
 
 def test_a_sound_root(run, root):

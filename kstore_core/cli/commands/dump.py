@@ -73,10 +73,11 @@ def dump(
     that Spark wrote is printed shard by shard.
     """
     wanted = Range(lo, hi, key, key_from, key_to, is_hex, as_of, reverse)
+    directories = places(path).directories
     with ExitStack() as stack:
         readers = [
             stack.enter_context(opened(directory, store, options))
-            for directory in places(path).directories
+            for directory in (reversed(directories) if reverse else directories)
         ]
 
         def rows() -> Iterator[tuple[Reader, Any, Any]]:

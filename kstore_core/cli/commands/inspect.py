@@ -75,13 +75,14 @@ def _directory(root: Path, engine: str | None, errors: list[Exception]) -> dict[
 
 
 def _row(state: StateDirectory, name: str, errors: list[Exception]) -> dict[str, Any]:
-    """Return the description of a store, or the name and the damage of a damaged store."""
+    """Return the description of a store, or its name and the reason why it cannot be read."""
     try:
         view = read_overview(state, name, whole=True)
         row = _store(view)
     except (KStoreError, OSError) as error:
         errors.append(_named(error, state.path, name))
-        return _blank(name) | {"damage": adapted(str(error))}
+        kind = "damage" if exit_code(error) == CORRUPT else "error"
+        return _blank(name) | {kind: adapted(str(error))}
     found = [segment.damage for segment in view.segments or () if segment.damage]
     errors += [_named(CorruptionError(damage), state.path, name) for damage in found]
     return row
@@ -111,6 +112,7 @@ def _blank(name: str) -> dict[str, Any]:
         "segments": None,
         "segment_list": None,
         "damage": None,
+        "error": None,
     }
 
 
@@ -211,6 +213,8 @@ def _segment(segment: dict[str, Any]) -> str:
 def _kind(store: dict[str, Any]) -> str:
     if store["damage"]:
         return f"damaged: {store['damage']}"
+    if store["error"]:
+        return f"not readable: {store['error']}"
     if store["format"] is None and store["segments"] == 0:
         return f"a {store['shape']} store without segments: no rows were committed to it"
     if store["format"] is not None and store["shape"] is None:

@@ -76,7 +76,12 @@ def migrate(
     """
     refuse_shards(path)
     is_moving = bool(moving(path.resolve()))
-    if drops and not is_moving and to is None and engine is None:
+    if drops and not is_moving and to is None and engine is None and from_log is None:
+        if every_store or lossy:
+            raise click.UsageError(
+                "--all and --lossy need --to, --engine or --from-log. To delete the old files of "
+                "an earlier migration of STORE, pass --drop-old alone"
+            )
         dropped = drop_old(path, store)
         _print_dropped(path, store, dropped, as_json=as_json)
         return

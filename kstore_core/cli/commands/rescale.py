@@ -99,8 +99,8 @@ def rescale(
     """Move the rows of stores to another number of shards or tasks.
 
     ROOT is a directory or an address that write_store of kstore_core.spark wrote, or the root of a
-    state of map_state whose query is stopped. The command runs a Spark job on this machine. It
-    publishes a new version of the root, and earlier versions stay readable.
+    state of map_state whose query is stopped. The command runs a Spark job on this machine. For a
+    store of write_store it publishes a new version, and earlier versions stay readable.
 
     With --to, ROOT is the directory state.dir/application.id of a stopped application of Kafka
     Streams, with the task directories 0_0, 0_1 and so on. The command writes the new task

@@ -39,7 +39,7 @@ json_option: Callable[[F], F] = click.option(
 path_argument: Callable[[F], F] = click.argument("path", type=DIRECTORY)
 
 engine_option: Callable[[F], F] = click.option(
-    "--engine", metavar="NAME", help="The engine, if the directory does not record it."
+    "--engine", metavar="NAME", help="The engine, if kstore cannot find it out from the directory."
 )
 
 
