@@ -84,7 +84,7 @@ _MODULES = {
     **{name: "wrapping" for name in __all__ if name.startswith("Wrapped")},
 }
 
-# Registered before the import, so that a failing assert shows its values.
+# Register the modules before their import, so that a failing assert shows its values.
 if "pytest" in sys.modules:
     sys.modules["pytest"].register_assert_rewrite(
         *(

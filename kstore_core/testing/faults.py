@@ -33,7 +33,7 @@ MakeError = Callable[[str], Exception]
 
 @dataclass
 class _Torn:
-    """A planned write of only a share of a batch, and the error that it raises or None."""
+    """A planned write of only a share of a batch. If ``error`` is None, no error is raised."""
 
     share: float
     error: MakeError | None
@@ -195,14 +195,20 @@ class _FaultyDatabase(WrappedDatabase):
         torn = self.owner.faults.meet("write")
         if torn is None:
             self.inner.write(batch)
-            return
+        else:
+            self._tear(batch, torn)
+
+    def write_large(self, namespace: str, rows: Rows) -> bool:
+        torn = self.owner.faults.meet("write")
+        if torn is None:
+            return self.inner.write_large(namespace, rows)
+        self._tear({namespace: rows}, torn)
+        return True
+
+    def _tear(self, batch: Mapping[str, Rows], torn: _Torn) -> None:
         self.inner.write(_part(batch, torn.share))
         if torn.error is not None:
             raise torn.error("a planned fault: an incomplete write")
-
-    def write_large(self, namespace: str, rows: Rows) -> bool:
-        self.owner.faults.meet("write")
-        return self.inner.write_large(namespace, rows)
 
     def load(
         self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]

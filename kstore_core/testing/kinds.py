@@ -1,7 +1,7 @@
 """The kinds of stores that are tested. A kind is a shape with a format.
 
-The store suite and the state machines test all kinds in this module, so new shapes and formats must
-be added to it.
+The store suite and the state machines test all kinds in this module. So new shapes and formats must
+be added to this module.
 """
 
 from __future__ import annotations
@@ -119,8 +119,7 @@ class Kind:
         )
 
     def value(self, record: Record | None) -> Any:
-        """Return the value to put into an unversioned store of this kind, or None to delete the
-        key."""
+        """Return the value to put into an unversioned store of this kind; None deletes the key."""
         if record is None:
             return None
         if self.shape == "session" and self.format.headers:
@@ -213,7 +212,7 @@ LAYERED = tuple(
 )
 """The kinds that are tested in layers, with a cache too small for all rows.
 
-For each shape it is the kind with the most features. A kind with an index is tested too.
+The tuple has the kind with the most features of each shape, and a window kind with an index.
 """
 KINDS = (*KEY_VALUE, *VERSIONED, *WINDOW, *SESSION)
 EDGES = tuple(

@@ -27,8 +27,7 @@ class EngineModel:
         return copy.deepcopy(self)
 
     def write(self, batch: Mapping[str, Rows]) -> None:
-        """Delete the ranges and then write the rows, as :meth:`kstore_core.engine.Database.write`
-        does."""
+        """Delete the ranges, then write the rows. See :meth:`kstore_core.engine.Database.write`."""
         for name, rows in batch.items():
             stored = self.namespaces[name]
             for lo, hi in rows.deleted_ranges:
@@ -95,8 +94,7 @@ class VersionedModel:
         return min((other for other in self.versions[key] if other > timestamp), default=None)
 
     def _records(self, key: bytes) -> list[Any]:
-        """Return ``(value, timestamp, valid_to)`` of each version that has not expired, oldest
-        first."""
+        """Return ``(value, timestamp, valid_to)`` of each live version, oldest first."""
         first_live = segment_id(self.horizon, self.interval)
         records = []
         for timestamp, value in sorted(self.versions.get(key, {}).items()):
@@ -179,8 +177,7 @@ class SegmentedModel:
         return self.time_ordered and (everyone or not self.indexed)
 
     def sorted(self, rows: Iterable[tuple[int, bytes, Any]], *, reverse: bool) -> list[Any]:
-        """Return the items of tuples ``(time, row, item)`` that are not too old, in the store's
-        order."""
+        """Return the visible items of tuples ``(time, row, item)``, in the order of the store."""
         seen = [row for row in rows if self.can_be_seen(row[0])]
         seen.sort(key=lambda row: (segment_id(row[0], self.interval), row[1]), reverse=reverse)
         return [item for _, _, item in seen]
@@ -192,7 +189,7 @@ class WindowModel(SegmentedModel):
 
     If the store retains duplicates, each put gets a sequence number. The number is one more than
     the number of the previous put, or one more than the highest stored number of the key and window
-    if this is greater.
+    if this number is greater.
     """
 
     size: int = 10
@@ -204,7 +201,7 @@ class WindowModel(SegmentedModel):
         return super().can_be_seen(time + self.time_ordered)
 
     def opened(self) -> None:
-        """Begin the sequence numbers at 0 again, as an open of the store does."""
+        """Reset the sequence number to 0. Call this method when the store is opened."""
         self.number = 0
 
     def put(self, key: bytes, value: Any, start: int) -> None:

@@ -107,9 +107,7 @@ def killed_writer(engine: Any, root: Any, store: str, level: str, writes: int) -
         reported = [process.stdout.readline() for _ in range(writes)]
         process.send_signal(signal.SIGKILL)
         reported += process.stdout.read().split(b"\n")[:-1]
-        assert reported[writes - 1], (
-            f"a writer in a process of its own failed:\n{process.stderr.read().decode()}"
-        )
+        assert reported[writes - 1], f"a writing process failed:\n{process.stderr.read().decode()}"
     return int(reported[-1])
 
 
@@ -129,13 +127,13 @@ def unsynced_writer(
     Returns
     -------
     str
-        ``"returned"`` or ``"failed"``. Or ``"skipped "`` and the reason, if syncs cannot fail.
+        ``"returned"``, ``"failed"``, or ``"skipped "`` and the reason why syncs cannot fail.
     """
     with _interpreter(_UNSYNCED, (engine, root, store, child, level, call)) as process:
         out, err = process.communicate(timeout=TIMEOUT_S)
     if process.returncode == -signal.SIGSYS:
         return "failed"
-    assert process.returncode == 0, f"a writer in a process of its own failed:\n{err.decode()}"
+    assert process.returncode == 0, f"a writing process failed:\n{err.decode()}"
     return out.decode().strip()
 
 

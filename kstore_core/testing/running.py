@@ -1,4 +1,4 @@
-"""The functions that run Hypothesis tests with limits of their time."""
+"""The functions that run Hypothesis tests with time limits."""
 
 from __future__ import annotations
 

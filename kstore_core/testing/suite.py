@@ -26,11 +26,11 @@ class Suite:
     Attributes
     ----------
     variants : mapping of str to mapping
-        Options of the engine by a name of their own. The whole suite runs once with the engine of
-        :meth:`make_engine`, and once more with each of these options.
+        The variants of the engine: a name, and the options of the engine. The whole suite runs once
+        with the engine of :meth:`make_engine`, and once more for each variant.
     random_after_failures : bool
-        True to run the random tests even if another test of the suite has failed. By default they
-        are then skipped, because they would search for the same fault.
+        True to run the random tests even if another test of the suite has failed. By default, the
+        random tests are then skipped, because they would find the same fault.
     root : Path
         The path of the state directory of the test, which does not exist yet.
     engine : Engine
@@ -70,8 +70,8 @@ class Suite:
         random = getattr(request.function, "at_random", False)
         if random and not self.random_after_failures and session.testsfailed > before:
             pytest.skip(
-                "another test of this suite has failed, and random tests would find the same; "
-                "repair that first, or set random_after_failures = True"
+                "another test of this suite has failed, and random tests would find the same "
+                "fault; repair this fault first, or set random_after_failures = True"
             )
 
     @pytest.fixture(autouse=True)
@@ -90,7 +90,7 @@ class Suite:
 
     @property
     def able(self) -> Capabilities:
-        """The capabilities of the engine, which decide what the suite expects of it."""
+        """The capabilities of the engine, which determine what the suite expects."""
         return self.engine.capabilities
 
 

@@ -48,7 +48,7 @@ def fail_syncs() -> str | None:
 
     The system call ``sync`` ends the process, because it cannot report an error. With the flags
     ``O_DSYNC`` or ``O_SYNC`` each write to a file is a sync. So a write to a file that is already
-    open with these flags fails, and no file can be opened with them.
+    open with these flags fails, and no file can be opened with these flags.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def fail_syncs() -> str | None:
     """
     machine = platform.machine()
     if sys.platform != "linux" or machine not in _CALLS:
-        return f"syncs are made to fail on Linux on x86-64 and ARM, not on {sys.platform} {machine}"
+        return f"syncs can fail only on Linux on x86-64 and ARM, not on {sys.platform} {machine}"
     filters = b"".join(struct.pack("=HBBI", *each) for each in _instructions(machine))
     program = _Program(len(filters) // 8, filters)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -65,7 +65,7 @@ def fail_syncs() -> str | None:
         done = libc.syscall(_SECCOMP[machine], _SET_FILTER, _ALL_THREADS, ctypes.byref(program))
         if done == 0:
             return None
-    return f"the kernel lets no filter of system calls be set: {os.strerror(ctypes.get_errno())}"
+    return f"the kernel allows no filter of system calls: {os.strerror(ctypes.get_errno())}"
 
 
 def has_open_files(root: Path) -> bool:
@@ -129,7 +129,7 @@ def _instructions(machine: str) -> list[_Instruction]:
 
 
 def _if(test: int, argument: int, values: list[int]) -> list[_Instruction]:
-    """Return instructions that make a call fail if ``test`` is true of an argument and a value."""
+    """Return instructions that fail a call if ``test`` is true of its argument and any value."""
     made: list[_Instruction] = [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument)]
     for value in values:
         made += [(test, 0, 1, value), (_RETURN, 0, 0, _FAIL)]

@@ -93,7 +93,7 @@ class WrappedDatabase(Database):
 
 
 class WrappedEngine(Engine):
-    """An engine that passes every call to another engine, and has its name and capabilities.
+    """An engine with the name and capabilities of another engine, to which it passes every call.
 
     Attributes
     ----------

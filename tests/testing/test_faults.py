@@ -105,6 +105,13 @@ def test_a_torn_write_writes_a_part(database, faults):
     assert len(rows(database.namespace("default").scan())) == 10
 
 
+def test_a_torn_large_write_writes_a_part(database, faults):
+    faults.tear(1, share=0.3)
+    with pytest.raises(EngineError, match="incomplete write"):
+        database.write_large("default", Rows([b"%d" % n for n in range(10)], [b"v"] * 10))
+    assert len(rows(database.namespace("default").scan())) == 3
+
+
 def test_a_slow_call(database, faults):
     faults.delay("get", 0.05)
     begun = time.monotonic()

@@ -1,20 +1,21 @@
-"""The cache of published shards on this machine, which reads of object stores use.
+"""The cache, on this machine, of published shards that are on object stores.
 
 ::
 
-    <cache>/<digest>/       a copy of the files of one shard, which were checked after the fetch
+    <cache>/<digest>/       a copy of one shard's files, whose hashes were checked
     <cache>/<digest>.lock   the lock of the copy
     <cache>/<digest>.tmp/   an unfinished copy
-    <cache>/files/<sha256>  an immutable file, which is linked into each copy that contains it
+    <cache>/files/<sha256>  an immutable file; each copy with this file has a hard link to it
     <cache>/live/           the copies of live shards; see kstore_core.spark.remote.copies
 
 A reader of a copy holds a shared lock. A process that makes or removes a copy holds an exclusive
 lock. The digest is computed from the hashes of the shard's files, so versions and roots with equal
-shards use one copy. If an append has changed a cached shard, only the new files are fetched.
+shards use one copy. If an append has changed a cached shard, the new copy of the shard is made of
+links to the cached immutable files, and only the other files are fetched.
 
 If the copies together exceed ``KSTORE_SHARD_CACHE_BYTES``, copies without readers are removed, the
-least recently used copy first. ``KSTORE_SHARD_CACHE`` sets the directory of the cache, which is by
-default in the directory for temporary files.
+least recently used copy first. ``KSTORE_SHARD_CACHE`` sets the directory of the cache. By default,
+the cache is in the directory for temporary files.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _DEFAULT_BYTES = 16 << 30
 
 @contextlib.contextmanager
 def cached_shard(storage: Storage, shard: Shard) -> Iterator[Path]:
-    """Yield a directory with a copy of a shard's files, which is locked while the context is open.
+    """Yield the directory of a local copy of a shard. The open context keeps the copy locked.
 
     Raise a CorruptionError if a file is missing from the root, or differs from the manifest.
     """
@@ -123,7 +124,7 @@ def _fetch(storage: Storage, shard: Shard, pool: Path, target: Path) -> None:
             return False
         if sha256_of(place) == file.sha256:
             return True
-        pooled.unlink(missing_ok=True)  # The cached file is damaged; the root's may be sound.
+        pooled.unlink(missing_ok=True)  # The cached file is damaged, so fetch the root's file.
         place.unlink()
         return False
 
@@ -146,7 +147,7 @@ def lock_file(path: Path, operation: int) -> int:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # Another process has removed the file with its copy: try again.
+        os.close(descriptor)  # Another process has removed the lock file and its copy: try again.
 
 
 def _make_room(cache: Path, size: int, keep: str) -> None:

@@ -1,4 +1,4 @@
-"""The checks of a manifest's fields, before a read or a vacuum uses the fields.
+"""The checks of a manifest's fields. They run before a read or a vacuum uses the fields.
 
 Readers open the files that a manifest names, and a vacuum removes all other files. So these checks
 must refuse a path outside of the root, a missing shard, and a null engine.
@@ -85,8 +85,8 @@ def check_manifest(
 ) -> None:
     """Check that parsed JSON is a manifest.
 
-    Raise an InconsistentStateError, which names ``where`` and the wrong field, if it is not a
-    manifest. Raise a StateError if its layout is newer than ``newest_layout``.
+    Raise an InconsistentStateError if the JSON is not a manifest. The error names ``where`` and the
+    wrong field. Raise a StateError if the layout of the manifest is newer than ``newest_layout``.
     """
     refuse = _Refusal(where)
     if not isinstance(document, dict):

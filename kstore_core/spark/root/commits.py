@@ -3,12 +3,13 @@
 ::
 
     <shard>/commits/<number>.json                     a commit; the greatest number is the newest
-    <shard>/changes/<number>-<attempt>.arrow          what one commit wrote
+    <shard>/changes/<number>-<attempt>.arrow          the changes of one commit
     <shard>/checkpoints/<number>-<attempt>/<file>     all files of the state directory
 
-A commit names a checkpoint and the changes since the checkpoint, which together are the state of
-the shard. Each commit has the number after the number of the commit that it continues. The storage
-refuses a second commit of a number, so only one of several writers can continue a commit.
+A commit names a checkpoint and the changes since the checkpoint. The checkpoint and the changes
+together are the state of the shard. The number of a commit is one greater than the number of the
+commit that it continues. The storage refuses a second commit with the same number, so only one of
+several writers can continue a commit.
 """
 
 from __future__ import annotations
@@ -62,8 +63,9 @@ class ShardCommit:
     changes : tuple of ChangeFile
         The changes since the checkpoint, in the order of their commits.
     sealed : int
-        The number of the document that a rescale of the state will publish, or 0. Only a task that
-        was bound to this document, or to a later one, may continue the commit.
+        The number of the file ``map_state-<number>.json`` that a rescale of the state will publish,
+        or 0 without a rescale. Only a task that read this file, or a later one, may continue the
+        commit.
     """
 
     number: int
@@ -96,8 +98,8 @@ class ShardCommit:
     def from_json(cls, text: str, where: str) -> ShardCommit:
         """Parse the content of a file.
 
-        Raises InconsistentStateError, which names the file ``where``, if it is not a commit. Raises
-        StateError if a newer kstore wrote the file.
+        Raises InconsistentStateError if the file is not a commit. The error names the file
+        ``where``. Raises StateError if a newer kstore wrote the file.
         """
         try:
             document: Mapping[str, Any] = json.loads(text)
@@ -151,14 +153,14 @@ class ShardCommits:
     def put(self, commit: ShardCommit) -> ShardCommit:
         """Write a commit, and return the commit that now has its number.
 
-        The result differs from ``commit`` if another attempt has written that number before.
+        The result differs from ``commit`` if another attempt has written a commit of that number.
         """
         text = commit.to_json().encode()
         try:
             self.storage.put_new(self.name_of(commit.number), text)
         except FileExistsError:
             return self.read(commit.number)
-        except (OSError, KStoreError):  # The request may have succeeded and its answer been lost.
+        except (OSError, KStoreError):  # Perhaps only the answer was lost.
             try:
                 return self.read(commit.number)
             except FileNotFoundError:
@@ -183,7 +185,8 @@ class ShardCommits:
 def unnamed_folders(storage: Storage, listed: Iterable[Entry]) -> list[Entry]:
     """Return the files of rescaled shards that no document of a state names.
 
-    ``listed`` is that of :func:`unneeded`. A rescale that was killed leaves such files.
+    ``listed`` contains all files of the directory ``live``. A rescale that was killed leaves files
+    that no document names.
     """
     entries = list(listed)
     folders = set()
@@ -201,9 +204,9 @@ def unnamed_folders(storage: Storage, listed: Iterable[Entry]) -> list[Entry]:
 def unneeded(storage: Storage, listed: Iterable[Entry]) -> list[Entry]:
     """Return those files of live shards that no later commit can need.
 
-    ``listed`` contains files of the directory ``live``, which the caller has listed before. The
-    newest commit of a shard names the files that the shard needs. A file with a greater number than
-    this commit is not in the result, because the next commit may name the file.
+    ``listed`` contains files of the directory ``live``. The newest commit of a shard names the
+    files that the shard needs. A file with a greater number than this commit is not in the result,
+    because the next commit may name the file.
     """
     of_shard: dict[str, list[tuple[int, Entry]]] = defaultdict(list)
     for entry in listed:

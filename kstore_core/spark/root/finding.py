@@ -14,13 +14,18 @@ __all__ = ["find_root", "roots_at"]
 def find_root(path: str, store: str | None, storage: Mapping[str, Any]) -> Root:
     """Return the root at ``path``, or the root of ``store`` directly below ``path``.
 
-    Raise a StateError if there is no root, or if ``store`` is None and there are several roots.
+    Raise a StateError if there is no such root, or if there are several.
     """
     roots = roots_at(path, store, storage)
     if len(roots) > 1:
         names = ", ".join(str(root).rstrip("/").rsplit("/", 1)[-1] for root in roots)
+        if store is None:
+            raise StateError(
+                f"{path} has several stores: {names}. Select the store with the option store"
+            )
         raise StateError(
-            f"{path} has several stores: {names}. Select the store with the option store"
+            f"{path} has several directories with a store {store!r}: {names}. Pass the path of one "
+            "of these directories"
         )
     return roots[0]
 
@@ -42,19 +47,19 @@ def roots_at(path: str, store: str | None, storage: Mapping[str, Any]) -> list[R
         if name != MANIFESTS
     }
     roots = {name: root for name, root in found.items() if _is_root(root)}
-    if store is not None:
-        roots = {
-            name: root
-            for name, root in roots.items()
-            if store == name or store == root.load().spec["name"]
-        }
     if not roots:
-        what = "no store" if store is None else f"no store {store!r}"
         raise StateError(
-            f"{here} has {what}: there is no manifest in {here}/{MANIFESTS}, nor in a directory "
+            f"{here} has no store: there is no manifest in {here}/{MANIFESTS}, nor in a directory "
             f"below {here}. Write a store with kstore_core.spark.write_store"
         )
-    return list(roots.values())
+    if store is None:
+        return list(roots.values())
+    names = {name: root.load().spec["name"] for name, root in roots.items()}
+    chosen = [root for name, root in roots.items() if store in (name, names[name])]
+    if not chosen:
+        there = ", ".join(sorted(names.values()))
+        raise StateError(f"{here} has no store {store!r}; the directories below it have: {there}")
+    return chosen
 
 
 def _is_root(root: Root) -> bool:

@@ -1,11 +1,12 @@
-"""The inbox of an epoch, to which tasks write files that the commit of the epoch reads.
+"""The inbox of an epoch: a directory of files that tasks write and the epoch's commit reads.
 
 ::
 
     <root>/live/inbox/<query>-<epoch>/<task>-<attempt>.arrow
 
-A sink cannot tell Spark how to distribute the rows, so every task may get rows of every shard.
-Therefore a sink needs the inbox. The commit reads the files in the order of the tasks' numbers.
+A sink cannot tell Spark how to distribute the rows, so every task may get rows of every shard. The
+tasks therefore write their rows to the inbox, and the commit distributes the rows to the shards.
+The commit reads the files in the order of the tasks' numbers.
 """
 
 from __future__ import annotations
@@ -92,8 +93,8 @@ class Inbox:
     def read(self, files: Iterable[InboxFile]) -> pa.Table | None:
         """Return the rows of files in the order of their tasks, or None without files.
 
-        Raise a StateError if a file is missing. Raise a CorruptionError if an object store returns
-        another content than the task has written.
+        Raise a StateError if a file is missing. Raise a CorruptionError if a file on an object
+        store differs from the file that the task has written.
         """
         import pyarrow as pa
 
@@ -103,7 +104,7 @@ class Inbox:
             try:
                 self._fetch(ordered, directory)
                 for each in ordered:
-                    # The map of a file stays valid after the file is removed.
+                    # The memory map of a file stays valid after the file is removed.
                     here = str(directory / each.name)
                     with pa.memory_map(here) as file, pa.ipc.open_file(file) as rows:
                         tables.append(rows.read_all())
@@ -157,7 +158,7 @@ class Inbox:
 
 
 def abandoned(listed: Iterable[Entry], before_ms: float) -> list[Entry]:
-    """Return those files of inboxes to whose epoch no task has written since ``before_ms``.
+    """Return the files of the inboxes to which no task has written since ``before_ms``.
 
     ``listed`` contains files of the directory `INBOX`.
     """

@@ -1,4 +1,4 @@
-"""The manifest of a version of a partitioned store, which is one JSON document.
+"""The manifest: the JSON document that describes one version of a partitioned store.
 
 A manifest is written after all shards of its version, and never changes. docs/spark-roots.md
 describes the fields.
@@ -67,14 +67,15 @@ class Shard:
     rows : int
         The number of rows that all jobs wrote. A row that an append replaced is counted again.
     records : int
-        The number of records that the job read for the shard, with late and replayed records.
+        The number of records that the job read for the shard, including late and replayed ones.
     late : int
         The number of records that the job dropped because they had expired.
     replayed : int
         The number of records that the job skipped because the shard contained their offsets.
     stream_time : int
-        The greatest record time in ms, or -1 if the shard has no records. After a rescale, the
-        least stream time of the old shards from which the shard has keys.
+        The stream time in ms, or -1 if the shard has no records: the greatest record time, or a
+        greater partition time. A rescale sets it to the least stream time of the old shards from
+        which the shard has keys, or in a key-value store to the greatest.
     offsets : tuple of Offset
         The last offset of each source partition.
     ahead : tuple of Ahead
@@ -201,8 +202,8 @@ class Manifest:
 
         ``where`` is the name of the document in messages. If ``version`` is given, the document
         must have this version. Raise an InconsistentStateError, which names the wrong field, if the
-        document is not a manifest. Raise a StateError if this kstore cannot read the newer layout
-        of the manifest.
+        document is not a manifest. Raise a StateError if the layout of the manifest is newer than
+        this kstore.
         """
         try:
             document = json.loads(text)
@@ -229,8 +230,9 @@ def _without_none(document: Mapping[str, Any]) -> dict[str, Any]:
 def manifest_spec(manifest: Manifest, given: StoreSpec | None, where: str) -> StoreSpec:
     """Return the spec of the store that a manifest describes.
 
-    If ``given`` is not None, check that it describes the same store, and return it. Raise a
-    SpecError if it describes another store, or if it is None and a serde is not built in.
+    If ``given`` is not None, check that ``given`` describes the same store, and return ``given``.
+    Raise a SpecError if ``given`` describes another store, or if ``given`` is None and a serde is
+    not built in.
     """
     stored = StoredSpec.parse(json.dumps(dict(manifest.spec)).encode())
     if given is None:

@@ -1,7 +1,8 @@
-"""The offsets up to which a shard contains the records of all of its keys, or of some of them.
+"""The offsets up to which a shard contains the records of all its keys, or of some of its keys.
 
-A shard that was merged from several shards contains, for the keys of each of these shards, another
-part of a source partition. docs/decisions/spark/rescaled-offsets.md has the rule and its proof.
+A rescale may merge several old shards into one. The merged shard then contains the records of each
+old shard's keys up to a different offset. docs/decisions/spark/rescaled-offsets.md has the rule and
+its proof.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ class Offset:
 class Ahead:
     """An offset of a source partition up to which a shard has the records of some keys.
 
-    It is greater than the shard's :class:`Offset` of the partition. The keys are those with
-    ``(murmur2(key) & 0x7fffffff) % modulus == residue``.
+    This offset is greater than the shard's :class:`Offset` of the partition. The keys are those
+    with ``(murmur2(key) & 0x7fffffff) % modulus == residue``.
     """
 
     topic: str

@@ -95,8 +95,8 @@ class Root:
     def load(self, version: int | None = None) -> Manifest:
         """Return the manifest of ``version``, or of the newest version if ``version`` is None.
 
-        Raise a StateError if the version does not exist, or if this kstore cannot read the newer
-        layout of its manifest. Raise an InconsistentStateError if the manifest is damaged, and a
+        Raise a StateError if the version does not exist, or if the layout of its manifest is newer
+        than this kstore. Raise an InconsistentStateError if the manifest is damaged, and a
         TypeError if ``version`` is not an int.
         """
         if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
@@ -147,7 +147,7 @@ class Root:
         except FileExistsError:
             if not self._is(name, text):
                 raise self._conflict(manifest.version) from None
-        except (OSError, KStoreError):  # The request may have succeeded and its answer been lost.
+        except (OSError, KStoreError):  # Perhaps only the answer was lost.
             if not self._is(name, text):
                 raise
 
@@ -170,9 +170,8 @@ class Root:
     def begin(self, job: str) -> None:
         """Write the marker file of ``job``, so that the job's tasks may upload files.
 
-        Raise an UnsupportedError if the storage overwrites an existing file although the request
-        permits only a new file, as old S3 servers do. On such a storage, two writers could publish
-        the same version.
+        Old S3 servers overwrite an existing file although the request permits only a new file. Two
+        writers could then publish the same version. Raise an UnsupportedError for such a storage.
         """
         try:
             check_conditions(self.storage, f"{self.attempts(job)}/{_BEGUN}")
@@ -211,10 +210,10 @@ class Root:
     def upload(
         self, source: Path, place: str, parent: Shard | None = None, stamps: Stamps | None = None
     ) -> tuple[File, ...]:
-        """Copy a closed directory to ``place`` with :func:`upload_files`, and return its files.
+        """Copy a local directory to ``place`` with :func:`upload_files`, and return its files.
 
-        ``place`` contains the name of the job. Raise a FileNotFoundError if the marker file of
-        the job does not exist.
+        The engine must have closed the directory. ``place`` contains the name of the job. Raise a
+        FileNotFoundError if the marker file of the job does not exist.
         """
         job = place.split("/")[1]
         if not self.has_begun(job):
@@ -235,7 +234,7 @@ class Root:
 
         The caller must only read the directory. If the root is local and all files are in the
         shard's directory, the result is that directory, and the file sizes are checked. Otherwise
-        the result is a copy in the cache, whose bytes were all checked when the copy was made.
+        the result is a copy in the cache. All bytes of the copy were checked when it was made.
 
         Raise a CorruptionError if a file is missing, or differs from the manifest.
         """

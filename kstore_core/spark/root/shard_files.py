@@ -41,7 +41,7 @@ REMEDY = "Read another version of the store, or write the store again with mode=
 
 _IMMUTABLE = re.compile(r".*\.(sst|blob)")
 _NOT_DATA = re.compile(r"LOCK|LOG|LOG\.old\.[0-9]+|lock\.mdb")
-"""The names of files that belong to no shard: RocksDB's lock and text logs, LMDB's lock file."""
+"""The names of files without shard data: RocksDB's lock and text logs, and LMDB's lock file."""
 
 
 def upload_files(
@@ -76,7 +76,7 @@ def upload_files(
 
 
 def unchanged(directory: Path, shard: Shard) -> Stamps:
-    """Return the stamps of the files of a local directory that equal those of a published shard.
+    """Return the stamps of the local files that are equal to the files of a published shard.
 
     Only files that the engines never change are compared.
     """
@@ -89,7 +89,7 @@ def unchanged(directory: Path, shard: Shard) -> Stamps:
 
 
 def data_files(directory: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the path and the relative path of each file of shard data below a directory."""
+    """Yield the path and the relative path of each data file of a shard in a directory."""
     for folder, _, names in os.walk(directory):
         for name in names:
             if is_data(name):
@@ -119,9 +119,9 @@ def fetch_files(
     """Copy a published shard to the new local directory ``target``, and check every byte.
 
     If ``linked`` is true, immutable files may become hard links to the files of the root. For each
-    file, the function calls ``there`` with the path to create. If ``there`` creates the file
-    without the storage, it must return True; otherwise it must return False. ``remedy`` is the
-    sentence of an error that says what to do.
+    file, the function calls ``there`` with the file and the path to create. ``there`` must return
+    True if it has created the file without the storage, and False if the storage must create it.
+    ``remedy`` is the advice at the end of an error.
 
     Raise a CorruptionError if a file is missing, or differs from the manifest.
     """

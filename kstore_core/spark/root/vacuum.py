@@ -57,8 +57,8 @@ def vacuum(
 
     With ``keep_versions``, remove old versions too. A vacuum never removes a file that a remaining
     version names. It also spares every file of a job that has written within the last ``grace_s``
-    seconds. So a job that runs at the same time is safe if all its writes together take less than
-    ``grace_s``. The incomplete manifest of a writer that was killed is removed after the same time.
+    seconds. So a job that runs at the same time is safe if it takes less than ``grace_s``. The
+    incomplete manifest of a writer that was killed is removed after the same time.
 
     A vacuum also removes what the killed tasks of a sink have left in the inbox of an epoch, if no
     task has written to this inbox within ``grace_s``. A vacuum also removes the files of live
@@ -80,8 +80,8 @@ def vacuum(
     storage_options : mapping, optional
         Options of an object store; see docs/spark-roots.md.
     spark : SparkSession, optional
-        A session of Spark Connect, whose cluster sees the root. A task on the cluster then removes
-        the files. Without it, and with a classic session, this process removes the files.
+        A session of Spark Connect whose cluster sees the root. A task on the cluster then removes
+        the files. With a classic session, or if None, this process removes the files.
 
     Returns
     -------

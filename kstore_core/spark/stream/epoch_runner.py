@@ -51,7 +51,7 @@ class EpochRunner:
     def start(
         self, df: DataFrame, *, trigger: Mapping[str, Any] | None, name: str | None
     ) -> StreamingQuery:
-        """Lock a root on a disk, start the query, and bind the root to the query.
+        """Lock the root if it is on a disk, start the query, and bind the root to the query.
 
         Raise a StateError if another stream is running on the root, or if an earlier call bound the
         root to another stream. ``trigger`` has the arguments of ``DataStreamWriter.trigger``, and
@@ -81,7 +81,8 @@ class EpochRunner:
             if lock is not None:
                 lock.release()
             raise
-        if lock is None:  # Two streams of one checkpoint, which Spark refuses, cannot both commit.
+        if lock is None:
+            # Spark refuses two streams with one checkpoint. If both ran, only one could commit.
             return query
         thread = threading.Thread(
             target=_release_at_end,
@@ -144,7 +145,7 @@ class EpochRunner:
 
 
 def _join_ended(path: str) -> None:
-    """If the last query on ``path`` has ended, wait until it has released its lock.
+    """If the last query on ``path`` has ended, wait until its lock is released.
 
     Return at once if the query is still running.
     """

@@ -1,4 +1,4 @@
-"""The start of a stream that runs on a Spark Connect server, through a sink of its own."""
+"""The function that starts a stream on a Spark Connect server, with a sink for this stream only."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def start_sink(
 
 
 def _source_of(arguments: SinkArguments) -> type[DataSource]:
-    """Return a data source for one stream, which contains the arguments of its sink.
+    """Return a data source that contains the arguments of the sink of one stream.
 
     Spark sends the class to the server by pickle, so the spec may have any serdes. The options of a
-    query would be texts, and Spark Connect shows them, with the credentials of an object store, in
-    its event log and its web pages.
+    query, in contrast, must be texts. Spark Connect shows options in its event log and its web
+    pages, so it would also show the credentials of an object store.
     """
     from pyspark.sql.datasource import DataSource
 

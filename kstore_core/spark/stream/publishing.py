@@ -31,9 +31,9 @@ _JOB = re.compile(r"stream-(.+)-([0-9]+)(?:\.[0-9a-f]+)?")
 def job_of(root: Root, query: str, epoch: int) -> str:
     """Return the name of the write job that publishes an epoch of a query.
 
-    On an object store, each attempt of the epoch is a job of its own. No lock stops an attempt
-    after another attempt has published the epoch. When it ends, it removes the files of its job, so
-    these must not be the files of the other attempt.
+    On an object store, no lock stops an attempt after another attempt has published the epoch. When
+    the late attempt ends, it removes the files of its job. So each attempt has another job;
+    otherwise the late attempt would remove the published files.
     """
     attempt = f".{uuid.uuid4().hex[:12]}" if root.storage.path is None else ""
     return f"stream-{query}-{epoch}{attempt}"
@@ -61,7 +61,7 @@ def publish_shard(root: Root, job: str, state: StateDirectory, done: Shard, befo
     if root.storage.path is None:
         return _uploaded(root, job, state, done, before)
     attempt = root.path / root.attempts(job) / f"{done.shard}-{uuid.uuid4().hex[:12]}"
-    attempt.mkdir()  # without parents, so that this does not recreate a discarded job
+    attempt.mkdir()  # without parents, so that the call does not recreate a discarded job
     place = attempt / name
     state.checkpoint(place)
     older = None if before.path is None else root.path / before.path
@@ -75,7 +75,7 @@ def _uploaded(root: Root, job: str, state: StateDirectory, done: Shard, before: 
     name = state.path.name
     place = f"{root.attempts(job)}/{done.shard}-{uuid.uuid4().hex[:12]}/{name}"
     scratch = state.path.with_name(f"{name}.out")
-    shutil.rmtree(scratch, ignore_errors=True)  # of a task that was killed
+    shutil.rmtree(scratch, ignore_errors=True)  # left by a task that was killed
     try:
         state.checkpoint(scratch)
         files = root.upload(scratch, place, before, unchanged(scratch, before))

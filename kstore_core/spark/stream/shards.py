@@ -194,7 +194,8 @@ class EpochTask:
     def _copies(self, shard: int) -> bool:
         """Return True if an epoch without records for the shard must copy the shard.
 
-        It must if a version is due and the shard may have changed after the newest version.
+        The epoch must copy the shard if a version is due and the shard may have changed after the
+        newest version.
         """
         if self.job is None or (self.unpublished is not None and shard not in self.unpublished):
             return False
@@ -207,8 +208,8 @@ class EpochTask:
         """Open the live shard.
 
         A live shard to which nothing was written starts as a copy of the newest published version.
-        But if this stream published that version of the shard, the live shard has lost its files.
-        Then raise a StateError.
+        But if this stream published that version of the shard, the live shard has lost its files,
+        and the method raises a StateError.
         """
         from kstore_core import open_state
         from kstore_core.state.opening import DEFAULT_UNCOMMITTED_MAX_BYTES
@@ -236,7 +237,8 @@ class EpochTask:
     def _is_in(self, base: Shard) -> bool:
         """Return True if a published shard contains an epoch of this stream.
 
-        A rescale and an append after it publish such a shard in a job of another name.
+        The name of the job that published the shard does not show this after a rescale, or after an
+        append that follows a rescale.
         """
         from kstore_core import open_state
 
@@ -251,7 +253,7 @@ class EpochTask:
         before = self._committed(state, shard)
         fresh, replayed = log.after(before.offsets, before.ahead)
         if self.version[shard].path is None:
-            # A rescale leaves a stream time, but no files, to a shard without rows.
+            # After a rescale, a shard without rows has a stream time, but no files.
             state.advance(self.version[shard].stream_time)
         done = apply_log(state, store, fresh, partition_time=self.partition_time)
         self.step("applied", shard)
@@ -278,7 +280,7 @@ class EpochTask:
         note = state.notes(self.spec.name).get(_COUNTS)
         counts = json.loads(note) if note else {"rows": base.rows, "stream_time": base.stream_time}
         stored = dict(state.offsets(self.spec.name))
-        if base.path is None:  # A rescale leaves offsets, but no files, to a shard without rows.
+        if base.path is None:  # After a rescale, a shard without rows has offsets, but no files.
             stored = {(o.topic, o.partition): o.offset for o in base.offsets} | stored
         offsets = tuple(Offset(*where, offset) for where, offset in sorted(stored.items()))
         ahead = still_ahead(base.ahead, offsets)

@@ -49,7 +49,7 @@ class Received(WriterCommitMessage):
 
 @dataclass(frozen=True, slots=True)
 class SinkArguments:
-    """The arguments of a sink; those of :func:`stream_into` have the same names."""
+    """The arguments of a sink. :func:`stream_into` describes the arguments of the same names."""
 
     root: Root
     spec: StoreSpec | None = None
@@ -131,8 +131,8 @@ class StreamSink(DataSourceStreamArrowWriter):
             versions = self._plan(query)
             versions.stream = versions.stream.bind(layout)
             inbox = self._inbox(query, batchId)
-            # On an object store, another process may run a newer attempt of the epoch. So do not
-            # remove the files that appear later.
+            # On an object store, another process may run a newer attempt of the epoch, whose files
+            # appear later and must not be removed.
             there = inbox.names()
             rows = inbox.read(files)
             job = versions.begin(batchId)
@@ -177,9 +177,9 @@ class StreamSink(DataSourceStreamArrowWriter):
         if outside:
             raise SpecError(
                 f"{len(logs[outside[0]])} records have the partition {outside[0]}, but the store "
-                f"has only the partitions 0 to {partitions - 1}. Set the option partitions to "
-                "the number of the topic's partitions, or set the option partition_by to 'key' to "
-                "choose shards by key"
+                f"has only the partitions 0 to {partitions - 1}. Write to a new root with a new "
+                "checkpoint. Set the option partitions to the number of the topic's partitions, or "
+                "the option partition_by to 'key' to choose shards by key"
             )
         for number, log in logs.items():
             task.check(number, log)
@@ -189,7 +189,7 @@ class StreamSink(DataSourceStreamArrowWriter):
 
         if task.root.storage.path is not None:
             done = [*map(applied, range(partitions))]
-        else:  # Most of the time is the time of requests.
+        else:  # Requests to the storage take most of the time, so send them concurrently.
             with ThreadPoolExecutor(_SHARDS_AT_ONCE) as threads:
                 try:
                     done = [*threads.map(applied, range(partitions))]

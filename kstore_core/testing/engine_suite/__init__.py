@@ -1,4 +1,4 @@
-"""The tests of what :mod:`kstore_core.engine` requires of an engine."""
+"""The tests of the requirements that :mod:`kstore_core.engine` states for an engine."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ class EngineSuite(
                 return MyEngine()
 
     If the ``capabilities`` of an engine exclude a call, the suite expects that the call raises an
-    error. The attribute ``variants`` contains options of the engine, with which the whole suite is
-    run again. The attribute ``lives`` is the number of random sequences of calls.
+    error. The whole suite runs again for each of the options in the attribute ``variants``. The
+    attribute ``lives`` is the number of random sequences of calls.
     """

@@ -21,7 +21,7 @@ from kstore_core.testing.rounds import new_parser, parse, print_counts, print_fa
 
 _MODULE = "kstore_core.testing.interrupter"
 _INTERRUPTS_PER_PATTERN = 6
-"""The number of interrupts for which one made directory is copied."""
+"""The number of interrupts that use copies of the same state directory."""
 
 _PATIENCE_S = 120
 

@@ -42,10 +42,10 @@ class Aim:
 class AtStep(Aim):
     """A context manager that interrupts its block by a signal at the n-th step of the main thread.
 
-    A step is one bytecode operation of Python. CPython itself checks for signals at fewer points.
-    It never does so at the return of a value, so there the interrupt waits for the next step.
-    Steps in the interrupter's own code are not counted, because this code stands for the user's
-    program, which is not under test.
+    A step is one bytecode operation of Python. CPython itself checks for signals at fewer points,
+    and never at the return of a value. So an interrupt at a return waits for the next step. Steps
+    in the interrupter's own code are not counted, because this code stands for the user's program,
+    which is not under test.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class AtStep(Aim):
 class Raised(AtStep):
     """A context manager that raises KeyboardInterrupt at the n-th step without a signal.
 
-    So sections that delay signals do not delay this exception. Another thread can send such an
+    Sections that delay signals do not delay this exception. Another thread can send such an
     exception by ``PyThreadState_SetAsyncExc``. Steps in Python's standard library are not counted.
     """
 

@@ -27,7 +27,7 @@ _OPEN_FILES = Path("/proc/self/fd")
 
 
 class WedgedError(AssertionError):
-    """The error that an interrupted state directory fails, lacks a row, or leaves a file open."""
+    """The error for a state directory that fails, lacks a row or has open files afterwards."""
 
 
 @dataclass
@@ -106,8 +106,8 @@ class Interrupter:
         ValueError
             ``interrupts`` is less than 1.
         WedgedError
-            A state directory failed the checks after an interrupt. It is not removed, so that it
-            can be examined.
+            A state directory failed the checks after an interrupt. The directory is not removed, so
+            that you can examine the directory.
         """
         if interrupts < 1:
             raise ValueError(f"interrupts must be 1 or more, not {interrupts}")

@@ -77,7 +77,7 @@ def _is_upgraded(chosen: Combination, able: Capabilities) -> bool:
 
 
 def older_of(subject: Subject) -> Subject | None:
-    """Return the store in the oldest format from which it can be upgraded, or None."""
+    """Return the store in the oldest format that can be upgraded to its format, or None."""
     older = [edge.older for edge in EDGES if edge.newer == subject.kind]
     return replace(subject, kind=older[0]) if older else None
 

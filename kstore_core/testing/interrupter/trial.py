@@ -29,7 +29,7 @@ class Trial:
     engine : Engine
     chosen : Combination
     subjects : tuple of Subject
-        The stores, which have the older format until they were upgraded.
+        The stores, which have the older format until an upgrade.
     root : Path
         The parent of the state directory and of the logs.
     seed : int
@@ -126,7 +126,7 @@ class Trial:
 
 
 def _as_sets(subject: Subject, rows: dict[Any, Any]) -> dict[Any, Any]:
-    """Remove repeated values of duplicates. A put that was interrupted and repeated may add two."""
+    """Remove repeated values if duplicates are retained, because a repeated put may add two."""
     if not subject.duplicates:
         return rows
     return {place: sorted(set(items), key=repr) for place, items in rows.items()}

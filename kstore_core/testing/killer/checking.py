@@ -23,9 +23,9 @@ class Span(NamedTuple):
     Attributes
     ----------
     returned : int
-        The highest number of a commit that returned, of all writers so far.
+        The highest number of a commit that returned in any writer.
     begun : int
-        The highest number of a commit of which a writer made at least the first change.
+        The highest number of a commit that any writer began.
     """
 
     returned: int
@@ -66,7 +66,7 @@ class Expected:
             stores = list(zip(self._chosen.subjects, self._chosen.open(state), strict=True))
             offsets = [self._check(subject, store, engine, span) for subject, store in stores]
             assert state.offsets().get(INPUT, 0) == min(offsets), (
-                "the directory's offset is the least of its stores'"
+                "the offset of the directory is the least offset of its stores"
             )
             for number in range(min(offsets) + 1, span.begun + 1):
                 stage(state, stores, self._seed, number)
@@ -91,19 +91,21 @@ class Expected:
         least = self.commit if self._chosen.loses_tails(able) else span.returned
         offset: int = store.offsets().get(INPUT, 0)
         assert least <= offset <= span.begun, (
-            f"the offset of {subject.name!r} is {offset}; commits up to {least} are durable, and "
-            f"{span.begun} was the last that was begun"
+            f"the offset of {subject.name!r} is {offset}, but must be from {least}, the last "
+            f"durable commit, to {span.begun}, the last commit that was begun"
         )
         position = store.position.get(INPUT[0], {}).get(INPUT[1], 0)
         # Records that were restored from the changelog are in the position, not in the offset.
         latest = span.begun if self._chosen.logged else offset
-        assert offset <= position <= latest, f"the position is {position} and the offset {offset}"
+        assert offset <= position <= latest, (
+            f"the position is {position}, but must be from {offset} to {latest}"
+        )
         base = self._models[subject]
         model = base.copy()
         self._note(subject, model, range(self.commit + 1, offset + 1))
         self._models[subject] = model
         if self._chosen.is_atomic(subject, able):
-            self._same(subject, store, model, f"that of commit {offset}")
+            self._same(subject, store, model, f"at commit {offset}")
         else:
             contained = max(offset, span.returned) if self._chosen.logged else offset
             self._contains(subject, store, model, range(offset + 1, contained + 1), span.begun)
@@ -114,16 +116,17 @@ class Expected:
     def _same(self, subject: Subject, store: Any, model: Any, what: str) -> None:
         found, there = subject.found(store), subject.wanted(model)
         same(
-            dict(sorted(found.items())), dict(sorted(there.items())), f"{subject.name!r} is {what}"
+            dict(sorted(found.items())),
+            dict(sorted(there.items())),
+            f"the contents of {subject.name!r} {what}",
         )
         wanted = getattr(model, "observed", None)
         assert store.stream_time == wanted, (
-            f"{what} stream time is {wanted}; it is {store.stream_time}"
+            f"stream time {what} must be {wanted}, not {store.stream_time}"
         )
 
     def _contains(self, subject: Subject, store: Any, model: Any, more: range, begun: int) -> None:
-        """Check that a store contains all rows of a model, and that its other rows are of later
-        commits.
+        """Check that a store has all rows of a model, and besides only rows of later commits.
 
         Parameters
         ----------
@@ -145,7 +148,7 @@ class Expected:
         found = _loose(subject, subject.found(store))
         for place in least.keys() & most.keys():
             is_there = _holds(subject, found.get(place), least[place], passed[place])
-            if place in written:  # changed since, and deleted perhaps
+            if place in written:  # a later commit may have changed or deleted the item
                 is_there = place in found or None in written[place]
             assert is_there, (
                 f"{subject.name!r} has lost {least[place]} at {place}, where it has "
@@ -156,7 +159,7 @@ class Expected:
             is_known = item in known
             if subject.duplicates:
                 is_known = _holds(subject, item, at_offset.get(place, ()), known)
-            assert is_known, f"{subject.name!r} has {item} at {place}, where only {known} can be"
+            assert is_known, f"{subject.name!r} has {item} at {place}, but {known} was expected"
         if store.stream_time is not None:
             assert model.observed <= store.stream_time <= upper.observed, (
                 f"stream time is {store.stream_time}, not from {model.observed} to {upper.observed}"
@@ -182,8 +185,8 @@ def _holds(subject: Subject, found: Any, wanted: Any, more: list[Any]) -> bool:
     """Return True if a place has the wanted item.
 
     If the store retains duplicates, all wanted values must be there in their order, and any other
-    value must be in ``more``. A kill between the rows and the offsets of a commit has the effect
-    that the commit is repeated, which adds its values again.
+    value must be in ``more``. After a kill between the rows and the offsets of a commit, the commit
+    is repeated, and its values are added again.
     """
     if not subject.duplicates:
         return bool(found == wanted)

@@ -78,7 +78,8 @@ class Killer:
     Parameters
     ----------
     make_engine : callable
-        A function that returns a new engine, which must be persistent and can be pickled.
+        A function that returns a new engine. The engine must be persistent, and it must be possible
+        to pickle the engine.
     chosen : Combination
     root : path-like
         The parent of the state directory. It must be empty or missing.
@@ -146,8 +147,8 @@ class Killer:
             except Exception as error:
                 error.add_note(
                     f"after kill {self.tally.kills} of {self._chosen} with seed {self._seed}: "
-                    f"commits up to {span.returned} had returned, {span.begun} was begun; see "
-                    f"{self._root}"
+                    f"commits up to {span.returned} had returned, and commit {span.begun} was "
+                    f"begun. The files are in {self._root}"
                 )
                 raise
             self.tally.checks += 1

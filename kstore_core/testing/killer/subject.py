@@ -1,4 +1,4 @@
-"""The class of a store of a killed writer, which defines its changes and its model.
+"""The class ``Subject``, which defines the changes and the model of a store of a killed writer.
 
 The contents of a store are a dict from places to items. A place identifies what one write changes.
 It is a key, or a key with the time of a version, or a key with a window or session.
@@ -23,7 +23,7 @@ RETENTION_MS, INTERVAL_MS = 30, 7
 KEYS = tuple(b"k%d" % number for number in range(12))
 
 Contents = dict[Any, Any]
-"""The items of a store by place. If it retains duplicates, an item is a tuple of all values."""
+"""The items of a store by place. In a store with duplicates, an item is a tuple of all values."""
 
 
 class Change(NamedTuple):
@@ -132,13 +132,13 @@ class Subject:
                 for record in store.history(key)
             }
             ends = {place[0]: item for place, item in held.items() if item[1] is None}
-            assert latest == ends, "a scan of the latest versions gives those of the histories"
+            assert latest == ends, "a scan returns the latest versions in the histories"
             return held
         if self.kind.shape == "key_value":
             rows = [(key, read(value)) for key, value in store.all()]
             by_key = [(key, read(store.get(key))) for key in KEYS]
             assert rows == sorted(item for item in by_key if item[1] is not None), (
-                "a scan gives what is found by key, in order"
+                "a scan returns the same rows as lookups, in order"
             )
             return dict(rows)
         everyone = store.fetch_range(None, None)
@@ -147,7 +147,7 @@ class Subject:
             (self._windowed(w), read(value)) for key in KEYS for w, value in self._of(store, key)
         ]
         assert sorted(by_key, key=repr) == sorted(rows, key=repr), (
-            "the rows of all keys are those of each key"
+            "a scan of all keys returns the rows that scans of each key return"
         )
         return self._gathered(rows)
 
@@ -242,5 +242,5 @@ class Subject:
 
 
 def _version(record: Any) -> tuple[tuple[bytes, tuple[Any, ...]], int | None]:
-    """Return a version in the form of the model, which is a tuple of the record and its end."""
+    """Return a version as in the model: a tuple of the record and the end of the version."""
     return (record.value, tuple(getattr(record, "headers", ()))), record.valid_to

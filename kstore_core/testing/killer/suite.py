@@ -15,7 +15,7 @@ __all__ = ["CrashSuite"]
 
 
 class CrashSuite(Suite):
-    """The crash tests of an engine, one test for each combination of shape, level and layers.
+    """The crash tests of an engine, one test for each name in ``combinations``.
 
     Attributes
     ----------

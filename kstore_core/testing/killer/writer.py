@@ -101,8 +101,8 @@ class DyingEngine(WrappedEngine):
     Attributes
     ----------
     calls_left : int or None
-        The number of points that are left until the kill. A point is the begin or the end of a call
-        that writes. If None, the process is never killed.
+        The number of points that the process still survives. A point is the beginning or the end of
+        a call that writes. If None, the process is never killed.
     """
 
     database_type: ClassVar[type[WrappedDatabase]] = _DyingDatabase
@@ -112,7 +112,7 @@ class DyingEngine(WrappedEngine):
         self.calls_left: int | None = None
 
     def step(self) -> None:
-        """Count down the points that are left, and kill the process if this was the last point."""
+        """Count down the points that are left. Kill the process if no point was left."""
         if self.calls_left is not None:
             self.calls_left -= 1
             if self.calls_left < 0:

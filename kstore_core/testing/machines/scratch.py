@@ -37,7 +37,7 @@ class ScratchMachine(RuleBasedStateMachine):
         self.engine = self.make_engine()
 
     def teardown(self) -> None:
-        """Check and remove the files. A subclass must close its stores before it calls this."""
+        """Check and remove the files. A subclass must first close its stores."""
         try:
             for root in [self.scratch, *filter(Path.is_dir, self.scratch.iterdir())]:
                 files_are_sound(self.engine, root)

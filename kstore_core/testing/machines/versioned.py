@@ -28,13 +28,12 @@ class VersionedMachine(SegmentedMachine):
 
     def rewrite(self) -> None:
         raise NotImplementedError(
-            "a versioned store does not support rewrite(), which is needed only before a second "
-            "upgrade: a versioned store has only one older format"
+            "rewrite() is needed only before a second upgrade, but a versioned store has only one "
+            "older format"
         )
 
     def version(self, record: Any) -> Any:
-        """Return a record of the store as ``((data, headers), timestamp, valid_to)``, as in the
-        model."""
+        """Return ``((data, headers), timestamp, valid_to)`` of a record, as in the model."""
         if record is None:
             return None
         headers = tuple(record.headers) if self.kind.format.headers else ()

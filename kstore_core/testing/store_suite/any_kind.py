@@ -40,7 +40,7 @@ def put(kind: Kind, store: Any, key: bytes, record: Record) -> None:
 
 
 def delete(kind: Kind, store: Any, key: bytes, timestamp: int) -> None:
-    """Delete a key. In a versioned store it is deleted from ``timestamp`` (ms) on."""
+    """Delete a key. In a versioned store the key is deleted from ``timestamp`` (ms) on."""
     if kind.shape == "versioned":
         store.delete(key, timestamp=timestamp)
     elif kind.shape == "window":
@@ -82,7 +82,7 @@ def items(kind: Kind, store: Any, *, reverse: bool = False) -> list[tuple[bytes,
     found = [(key, kind.read(value)) for key, value in scan(kind, store, reverse=reverse)]
     if kind.shape in ("window", "session"):
         times = [(windowed.start, windowed.key) for windowed, _ in found]
-        assert all(_session(key).start == start for start, key in times), "each has its window"
+        assert all(_session(key).start == start for start, key in times), "each key has its window"
         bare = [(windowed.key, record) for windowed, record in found]
         return sorted(bare, key=lambda item: item[0], reverse=reverse)
     return found

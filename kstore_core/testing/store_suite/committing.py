@@ -43,7 +43,7 @@ class CommitPromises(StorePart):
                 "offsets are those of the last commit after a reopen"
             )
             assert len(keys(kind, store)) == number + 1, (
-                "the rows of the offsets are there after a reopen"
+                "the committed rows are there after a reopen"
             )
         state.commit()
         assert store.offsets() == {PARTITION: 2}, (
@@ -134,7 +134,7 @@ class CommitPromises(StorePart):
     @EACH_KIND
     def test_a_reader_writes_nothing(self, kind: Kind) -> None:
         missing = lambda: self.state(read_only=True).open(spec(kind))  # noqa: E731
-        refuses(StateError, missing, "a read-only open of what is missing")
+        refuses(StateError, missing, "a read-only open of a missing state directory")
         writer = self.state()
         store = writer.open(spec(kind))
         put(kind, store, b"a", b"1")

@@ -116,7 +116,7 @@ class KeyValuePromises(StorePart):
             store.put(key, kind.value(record))
             model.put(key, record)
             if number == 4:
-                state.commit()  # what is staged lies between what is stored
+                state.commit()  # the later keys are staged, and lie between the stored keys
         for reverse in (False, True):
             for lo in (None, *CORNERS):
                 for hi in (None, *CORNERS, b"\xff\xff\xff"):

@@ -100,7 +100,7 @@ def _compare(kind: Kind, store: Any, model: SessionModel) -> None:
             for key in KEYS:
                 found = items(store.find_sessions(key, first, last, reverse=reverse))
                 assert found == model.find(key, key, **times), (
-                    f"find_sessions({key!r}, {first}, {last}) gives those that meet the span"
+                    f"find_sessions({key!r}, {first}, {last}) returns the overlapping sessions"
                 )
             for ends in ((None, None), (b"", b"k"), (b"\x00", b"k\x00"), (b"kk", b"k")):
                 found = items(store.find_sessions_range(*ends, first, last, reverse=reverse))
@@ -109,7 +109,7 @@ def _compare(kind: Kind, store: Any, model: SessionModel) -> None:
                 )
             found = items(store.find_sessions_between(first, last, reverse=reverse))
             assert found == model.find(earliest_end=first, latest_end=last, reverse=reverse), (
-                f"find_sessions_between({first}, {last}) goes by the end"
+                f"find_sessions_between({first}, {last}) returns the sessions with such an end"
             )
         for key in KEYS:
             assert items(store.fetch(key, reverse=reverse)) == model.find(key, key, reverse=reverse)

@@ -91,7 +91,7 @@ def _compare(kind: Kind, store: Any, model: VersionedModel) -> None:
     keys = [b"k", b"k0", b"k1", b"k2", b"no"]
     for as_of in (None, 0, 15, 35, 55, 60, 75, 90, 108, 110, 200):
         wanted = [model.get(key, as_of) for key in keys]
-        promise = f"as of {as_of} a key has the version that was valid"
+        promise = f"a read as of {as_of} returns the version that was valid at this time"
         assert [_record(kind, store.get(key, as_of)) for key in keys] == wanted, promise
         assert [_record(kind, record) for record in store.get_many(keys, as_of)] == wanted, promise
         for reverse in (False, True):
@@ -104,7 +104,7 @@ def _compare(kind: Kind, store: Any, model: VersionedModel) -> None:
         for reverse in (False, True):
             found = [_record(kind, r) for r in store.history(b"k", lo, hi, reverse=reverse)]
             assert found == model.history(b"k", lo, hi, reverse=reverse), (
-                f"history({lo}, {hi}) gives every version valid at some time of it"
+                f"history({lo}, {hi}) returns every version that was valid at a time in the range"
             )
 
 

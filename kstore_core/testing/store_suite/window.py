@@ -116,7 +116,7 @@ class WindowPromises(StorePart):
             state.commit()
             assert len(wanted) > 100
             assert wanted[3:] == list(scan), (
-                "a scan shows the rows as of its call, also rows that expire"
+                "a scan shows the rows as of its call, even rows that have expired since"
             )
 
     @EACH_WINDOW

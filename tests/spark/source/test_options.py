@@ -187,8 +187,11 @@ def test_a_store_in_a_directory_of_several(tmp_path: Path) -> None:
         plan_of({"path": where})
     for name in ("a", "rates"):
         assert len(rows_of(plan_of({"path": where, "store": name}))) == 4
-    with pytest.raises(StateError, match="all has no store 'c': there is no manifest"):
+    with pytest.raises(StateError, match=r"all has no store 'c'; the .* have: other, rates"):
         plan_of({"path": where, "store": "c"})
+    publish(tmp_path / "all" / "c", SPEC, fill, partitions=1)
+    with pytest.raises(StateError, match=r"several directories with a store 'rates': a, c\. Pass"):
+        plan_of({"path": where, "store": "rates"})
     with pytest.raises(StateError, match="a has the store 'rates', not 'other'"):
         plan_of({"path": f"{where}/a", "store": "other"})
 

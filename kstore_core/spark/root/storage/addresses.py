@@ -25,9 +25,10 @@ def storage_at(
 ) -> Storage:
     """Return the storage at a local path, or at the address of a directory or an object store.
 
-    Raise an UnsupportedError if the address has another scheme. Raise a SpecError if an option in
+    Raise an UnsupportedError if kstore does not support the scheme of the address, or if the
+    address is of ``dbfs:`` and this machine has no such mount. Raise a SpecError if an option in
     ``storage_options`` is unknown, or if there are options for a local path. Raise a ValueError if
-    the path is empty.
+    the path is empty or contains a NUL character.
     """
     text = os.fspath(where)
     if not text:

@@ -53,7 +53,7 @@ def path_parts(address: str, path: str) -> list[str]:
 
 
 def no_space_here(address: str, error: OSError) -> StorageFullError:
-    """Return the error for a full disk of this machine while ``address`` is copied."""
+    """Return the error for a disk of this machine that became full during a copy of ``address``."""
     return StorageFullError(
         f"no space left on this machine for files from {address}: {error.strerror}. Free some "
         "space in the directory for temporary files and in the directory KSTORE_SHARD_CACHE, and "
@@ -90,8 +90,8 @@ class Entry:
 class Storage(Protocol):
     """A tree of files. Implementations must be frozen, because Spark's workers get pickled copies.
 
-    Unless its description says otherwise, a method raises a ``FileNotFoundError`` for a missing
-    file, and a ``CorruptionError`` for a symbolic link below the root. It raises a
+    Unless the description of a method says otherwise, the method raises a ``FileNotFoundError`` for
+    a missing file, and a ``CorruptionError`` for a symbolic link below the root. It raises a
     ``StorageFullError`` for a full disk, and a ``StorageUnavailableError`` for a service that does
     not answer.
     """
@@ -102,7 +102,7 @@ class Storage(Protocol):
 
     @property
     def path(self) -> Path | None:
-        """The local directory of the root, or None on an object store."""
+        """The local directory of the root, or None on an object store, HDFS or a volume."""
 
     def names(self, directory: str, *, after: str = "") -> list[str]:
         """Return the sorted names of the entries of a directory that are greater than ``after``.

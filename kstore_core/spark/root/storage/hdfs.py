@@ -1,7 +1,8 @@
 """Roots on HDFS, by the library hdfs-native, which needs no Java.
 
-A new file is written under another name and then renamed. The rename is atomic, and the name node
-refuses it if the new name exists. So no reader sees an incomplete file.
+A manifest or a commit is written under another name and then renamed. The rename is atomic, and the
+name node refuses the rename if the new name exists. So no reader sees an incomplete manifest. Data
+files are uploaded under their own names before a manifest or a commit names them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ __all__ = ["HdfsFiles"]
 
 _AT_ONCE = 8
 _PIECE_BYTES = 8 << 20
-_DEFAULTS = {"dfs.client.failover.max.attempts": "6"}  # hdfs-native's own 15 take minutes
+_DEFAULTS = {"dfs.client.failover.max.attempts": "6"}  # hdfs-native's default of 15 takes minutes
 _DENIED = ("AccessControlException", "Permission denied", "SaslException", "GSSAPI", "Kerberos")
 
 
@@ -105,7 +106,8 @@ class HdfsFiles(RemoteFiles):
     def put_new(self, name: str, data: bytes) -> None:
         """Write a new file; raise a FileExistsError if the file exists.
 
-        The existing file may be from an earlier try of this call whose answer was lost.
+        If the answer to an earlier try of this call was lost, the existing file may be from that
+        try.
         """
         folder, _, last = name.rpartition("/")
         scratch = self._place(f"{folder}/{scratch_name(last)}".lstrip("/"))
@@ -123,8 +125,8 @@ class HdfsFiles(RemoteFiles):
     def _rename_new(self, scratch: str, name: str) -> None:
         """Rename a written file to ``name``, on the condition that this name is free.
 
-        Raise a FileExistsError if it is not. The client may repeat a rename whose answer was lost,
-        and the second rename then finds no source.
+        Raise a FileExistsError if the name exists. The client may repeat a rename whose answer was
+        lost, and the second rename then finds no source.
         """
         try:
             self._client().rename(scratch, self._place(name))
@@ -151,7 +153,7 @@ class HdfsFiles(RemoteFiles):
         self._all(put, files.items())
 
     def settle(self, directory: str) -> None:
-        """Do nothing, because the data nodes synchronise every file when it is closed."""
+        """Do nothing, because an upload ends with an hsync on the data nodes."""
 
     def delete(self, names: Sequence[str]) -> None:
         def remove(name: str) -> None:
@@ -196,8 +198,8 @@ class HdfsFiles(RemoteFiles):
         for piece in pieces:
             writer.write(piece)
         writer.hsync()
-        # After an error, close would only fail again, and take as long as all retries of the error.
-        # The name node closes the file when its lease ends.
+        # After an error, the writer is not closed, because close would repeat all retries and fail
+        # again. The name node closes the file when its lease ends.
         writer.close()
 
     def _all(self, call: Callable[[Any], None], things: Iterable[Any]) -> None:

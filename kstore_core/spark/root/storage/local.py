@@ -171,7 +171,7 @@ class LocalFiles:
     def _place(self, name: str, *, itself: bool = True) -> Path:
         """Return the path of a file; raise a CorruptionError for a symbolic link below the root.
 
-        If ``itself`` is false, the file itself may be a link, but no directory on its path.
+        If ``itself`` is false, the file itself may be a link, but no directory above it may be one.
         """
         parts = PurePosixPath(name).parts
         here = self.path

@@ -139,7 +139,8 @@ class ObjectStore(RemoteFiles):
     def put_new(self, name: str, data: bytes) -> None:
         """Write a new object; raise a FileExistsError if the object exists.
 
-        The existing object may be from an earlier try of this call whose answer was lost.
+        If the answer to an earlier try of this call was lost, the existing object may be from that
+        try.
         """
         import obstore
 

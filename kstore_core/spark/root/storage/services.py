@@ -52,7 +52,7 @@ class Service:
     options : tuple of str
         The most usual options, for messages.
     aliases : mapping
-        The options of other libraries by name, each with the name of the same option here.
+        The names of options in other libraries, each with obstore's name of the same option.
     """
 
     scheme: str
@@ -152,7 +152,8 @@ def client_of(
         ) from error
     config: dict[str, Any] = dict(options)
     retries = {name: _whole(name, config.pop(name, most)) for name, most in _RETRIES.items()}
-    # Connection options that are passed to a client replace those of the environment as a whole.
+    # A client that is given connection options ignores all connection options of the environment,
+    # so add the options of the environment here.
     variables = {name: f"{service.variables}_{name.upper()}" for name in sorted(_CONNECTION)}
     connection = {name: os.environ[key] for name, key in variables.items() if key in os.environ}
     for name in sorted(_CONNECTION & config.keys()):

@@ -73,8 +73,8 @@ class VolumeFiles:
         """Write a new file; raise a FileExistsError if the file exists.
 
         Databricks does not say whether two machines can create the same file. So this method reads
-        the file afterwards, and raises a FileExistsError if it is the file of another writer. This
-        is not enough for a stream, whose tasks may run twice at the same time.
+        the file afterwards, and raises a FileExistsError if another writer wrote the file. This
+        check is not enough for a stream, whose tasks may run twice at the same time.
         """
         self._check_not_live(name)
         target = self.directory / name
@@ -107,7 +107,7 @@ class VolumeFiles:
         self._files.download(files)
 
     def settle(self, directory: str) -> None:
-        """Do nothing, because the mount has uploaded each file when it was closed."""
+        """Do nothing, because the mount uploads each file when the file is closed."""
 
     def delete(self, names: Sequence[str]) -> None:
         self._files.delete(names)

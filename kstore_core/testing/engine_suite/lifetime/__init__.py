@@ -1,1 +1,1 @@
-"""Tests of whole databases, which open, close, copy and share them."""
+"""Tests that open, close, copy and share whole databases."""

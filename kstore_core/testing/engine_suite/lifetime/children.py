@@ -65,7 +65,7 @@ class ChildPromises(EnginePart):
         first.write({"default": Rows(deleted_ranges=[(b"", None)])})
         assert read(second) == [(b"k", b"10")], "children do not share rows"
         assert read(same_name) == [(b"k", b"the store of that name")], (
-            "a child and the database of its store's name do not share rows"
+            "a child of a store and the database of the store do not share rows"
         )
         first.close()
         assert self.child("w.20").namespace("offsets").get(b"n") == b"1", (

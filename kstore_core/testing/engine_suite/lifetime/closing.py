@@ -61,7 +61,7 @@ class ClosePromises(EnginePart):
         ):
             with pytest.raises((KStoreError, KeyError, TypeError, ValueError)) as caught:
                 use()
-            errors.append(caught)  # a traceback refers to frames, and these to their variables
+            errors.append(caught)  # a traceback refers to frames, and frames refer to variables
         database = self.reopen(database)
         assert database.namespace("default").get(b"k") == b"v"
         assert len(errors) == 5

@@ -1,4 +1,4 @@
-"""Tests of the opening of databases, with its locks and errors."""
+"""Tests of opening databases, with the locks and the errors of an open."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ class OpenPromises(EnginePart):
         database.sync()
         put(database, {b"z": b"after"})
         assert len(read(self.reopen(database))) == 101, (
-            f"a clean close loses nothing at durability={level!r}; what an engine does not tell "
-            "apart it treats as 'process'"
+            f"a clean close loses nothing at durability={level!r}; an engine treats a level that "
+            "it does not implement as 'process'"
         )
 
     def test_stores_are_named_and_not_made(self) -> None:

@@ -30,6 +30,7 @@ class PowerPromises(EnginePart):
         if answer.startswith("skipped"):
             pytest.skip(f"{what} cannot be tested here: {answer.removeprefix('skipped ')}")
         assert answer == "failed", (
-            f"{what} returns only if it survives a power cut, and fails if the disk does not sync; "
-            "it returned without a successful fsync, fdatasync, msync or synchronous write"
+            f"{what} must fail if the disk does not sync, because it may return only when all rows "
+            "are on the disk; but it returned without a successful fsync, fdatasync, msync or "
+            "synchronous write"
         )

@@ -27,8 +27,8 @@ class ProcessPromises(EnginePart):
             written = [(b"%09d" % number, b"%09d" % number * 9) for number in range(len(rows))]
             assert rows == written, "a killed writer leaves whole rows without a gap"
             assert len(rows) > last, (
-                f"at durability={level!r} a write that returned survives SIGKILL: {last} was "
-                f"reported and {len(rows)} rows are there"
+                f"at durability={level!r} a write that returned survives SIGKILL: write {last} was "
+                f"reported, but only {len(rows)} rows are there"
             )
             assert int(database.namespace("offsets").get(b"n") or -1) == len(rows) - 1, (
                 "a batch over several namespaces is written completely or not at all"

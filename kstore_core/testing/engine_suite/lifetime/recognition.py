@@ -55,8 +55,8 @@ class RecognitionPromises(EnginePart):
         for other in self._others():
             root = self.root.parent / other.name
             assert not other.recognises(self.root), (
-                f"the engine {other.name!r} recognises what {self.engine.name!r} wrote: each has a "
-                "layout of its own"
+                f"the engine {other.name!r} must not recognise the files of {self.engine.name!r}, "
+                "because each engine must have its own layout"
             )
             other.open(root, STORE).close()
             assert not self.engine.recognises(root), (

@@ -25,7 +25,7 @@ class LimitPromises(EnginePart):
         database = self.reopen(database)
         for name in ("default", "loaded"):
             namespace = database.namespace(name)
-            promise = f"a key of {longest} bytes is held"
+            promise = f"a key of {longest} bytes is stored"
             same(read(namespace), within(rows, None, None), promise)
             assert [namespace.get(key) for key in rows] == list(rows.values()), promise
             same(namespace.get_many(list(rows)), list(rows.values()), promise)
@@ -50,7 +50,7 @@ class LimitPromises(EnginePart):
                     str(self.able.max_key_bytes),
                 )
                 assert read(database) == [(b"a", b"1")], (
-                    "of a batch with a key that is too long nothing is written"
+                    "nothing is written of a batch with a key that is too long"
                 )
                 assert read(database.namespace("other")) == []
         refuses(
@@ -76,7 +76,7 @@ class LimitPromises(EnginePart):
     def test_the_empty_key(self) -> None:
         database = self.filled({b"a": b"1"})
         namespace = database.namespace("default")
-        assert namespace.get(b"") is None, "get of the empty key gives None where it has no row"
+        assert namespace.get(b"") is None, "get of the empty key gives None if it has no row"
         assert namespace.get_many([b"", b"a"]) == [None, b"1"]
         if not self.able.empty_keys:
             refuses(
@@ -84,9 +84,7 @@ class LimitPromises(EnginePart):
                 lambda: put(database, {b"": b"0", b"b": b"2"}),
                 "the empty key without capabilities.empty_keys",
             )
-            assert read(namespace) == [(b"a", b"1")], (
-                "of a batch that is refused nothing is written"
-            )
+            assert read(namespace) == [(b"a", b"1")], "nothing is written of a refused batch"
             return
         rows = {b"": b"0", b"\x00": b"", b"a": b"1"}
         put(database, rows)
@@ -150,7 +148,7 @@ class LimitPromises(EnginePart):
             same(
                 read(namespace.scan(reverse=reverse)),
                 within(rows, None, None, reverse=reverse),
-                "a scan reads everything, however much there is",
+                "a scan reads all rows of a large namespace",
             )
         assert namespace.get_many(keys[::97]) == [b"v"] * len(keys[::97])
         database.write({"default": Rows(keys[1::2], [None] * 50_000)})

@@ -67,7 +67,7 @@ class LoadPromises(EnginePart):
         )
         put(database, {b"%08d" % 1: b"newest"})
         assert database.namespace("default").get(b"%08d" % 1) == b"newest", (
-            "what is written after a load wins over it"
+            "a row that is written after a load replaces the loaded row"
         )
 
     def test_a_load_before_all_and_after_all(self) -> None:
@@ -81,7 +81,7 @@ class LoadPromises(EnginePart):
     def test_a_load_makes_its_namespace_and_touches_no_other(self) -> None:
         database = self.filled({b"k": b"v"})
         assert database.load("new", chunks(numbered(100), 10)) == 100
-        assert "new" in database.namespaces(), "load makes the namespace where it is missing"
+        assert "new" in database.namespaces(), "load creates a missing namespace"
         assert len(read(database.namespace("new"))) == 100
         assert read(database) == [(b"k", b"v")], "a load changes no other namespace"
 

@@ -34,7 +34,7 @@ class LookupPromises(EnginePart):
         database = self.filled(ROWS)
         namespace = database.namespace("default")
         for key in (*ROWS, b"missing"):
-            assert namespace.fast_get(key) == namespace.get(key), "fast_get is the shortest get"
+            assert namespace.fast_get(key) == namespace.get(key), "fast_get works like get"
 
     def test_a_lookup_sees_the_last_write(self) -> None:
         database = self.open()
@@ -55,7 +55,7 @@ class LookupPromises(EnginePart):
         promise = "get_many gives a value or None for each key, in the order of the keys"
         same(namespace.get_many(keys), wanted, promise)
         assert namespace.get_many(tuple(sorted(keys))) == [ROWS.get(k) for k in sorted(keys)], (
-            f"{promise}; they are any sequence, sorted or not"
+            f"{promise}; the keys may be any sequence, sorted or not"
         )
         assert namespace.get_many([]) == [], "get_many of no keys is empty"
         assert namespace.get_many([b"no", b"no"]) == [None, None], promise
@@ -67,7 +67,7 @@ class LookupPromises(EnginePart):
         same(
             namespace.get_many(keys),
             [rows.get(key) for key in keys],
-            "get_many keeps the order of its keys however many there are",
+            "get_many keeps the order of many keys",
         )
 
     def test_namespaces_are_apart(self) -> None:

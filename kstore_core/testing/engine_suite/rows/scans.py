@@ -1,4 +1,4 @@
-"""Tests of the order and the bounds of scans, and that later writes do not change them."""
+"""Tests of the order and the bounds of scans, and that later writes do not change a scan."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ScanPromises(EnginePart):
             database.write({"default": Rows([key], [ROWS[key]])})
         rows = read(database.namespace("default").scan(reverse=reverse))
         assert rows == within(ROWS, None, None, reverse=reverse), (
-            "rows come in unsigned lexicographic order, a prefix before what it begins, or backward"
+            "rows come in the order of their unsigned bytes, or in reverse; a prefix comes first"
         )
 
     @BOTH_WAYS
@@ -45,7 +45,7 @@ class ScanPromises(EnginePart):
         for lo, hi in product(BOUNDS, BOUNDS):
             wanted = within(ROWS, lo, hi, reverse=reverse)
             promise = (
-                f"scan({lo!r}, {hi!r}, reverse={reverse}) gives lo <= key < hi, None being open"
+                f"scan({lo!r}, {hi!r}, reverse={reverse}) gives lo <= key < hi; None is no limit"
             )
             same(read(namespace.scan(lo, hi, reverse=reverse)), wanted, promise)
             same(
@@ -152,7 +152,7 @@ class ScanPromises(EnginePart):
             same(
                 read(joined(start)),
                 within(ROWS | rows, lo, hi, reverse=reverse),
-                f"starts gives what start({lo!r}, {hi!r}, reverse={reverse}) gave at its call",
+                f"starts returns the result of start({lo!r}, {hi!r}, reverse={reverse})",
             )
 
     @BOTH_WAYS
@@ -232,9 +232,7 @@ class ScanPromises(EnginePart):
             del scan
         gc.collect()
         put(database, {b"z": b"written"})
-        assert len(read(self.reopen(database))) == 2001, (
-            "scans that were dropped hold nothing, neither readers nor locks"
-        )
+        assert len(read(self.reopen(database))) == 2001, "dropped scans hold no reader and no lock"
 
 
 def started(
