@@ -1,4 +1,4 @@
-"""The changelogs, which are logs of a store's changes from which the store can be restored.
+"""The changelogs. A changelog is a log of a store's changes, and a restore reads this log.
 
 See docs/changelogs.md.
 """

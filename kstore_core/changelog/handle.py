@@ -1,4 +1,4 @@
-"""The base class of kstore's changelogs, which queues the records of the next commit."""
+"""The base class of kstore's changelogs. It queues the records of the next commit."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class LogHandle(Handle):
     read_only : bool
         If True, the log cannot be written to.
     linger_bytes : int
-        The size in bytes of the queued keys, values and headers above which the log sends the
-        queued records before the commit.
+        The maximum size in bytes of the queued keys, values and headers. Above this size the log
+        sends the queued records before the commit.
     """
 
     _instead = "the arguments that it was opened with"
@@ -79,7 +79,7 @@ class LogHandle(Handle):
                 self._send_pending()
 
     def extend(self, records: RecordColumns) -> None:
-        """Add many records, each as `append` does. The log gives new offsets to the records."""
+        """Add many records to the queue of the next commit. The records get new offsets."""
         self._check_writer()
         if records.null_keys:
             raise TypeError(

@@ -1,4 +1,4 @@
-"""The commit markers in a changelog, which are also called marks.
+"""The commit markers in a changelog. A commit marker is also called a mark.
 
 A commit writes a marker before each batch of its rows, and a marker after all its rows. A marker is
 a tombstone record whose key no store has. A header of the record has the content of the marker.
@@ -60,9 +60,9 @@ class Commit:
     Attributes
     ----------
     offsets : dict
-        The last offset of each input partition that the store contains.
+        For each input partition, the last offset whose record the store contains.
     position : dict
-        The last offset of each input partition whose write is in the store, by topic.
+        For each topic and partition of the input, the last offset whose write is in the store.
     stream_time : int or None
         The store's stream time in ms; None if it is unknown.
     notes : dict

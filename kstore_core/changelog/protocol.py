@@ -39,7 +39,7 @@ class Changelog(Protocol):
     def append(
         self, key: bytes, value: bytes | None, timestamp: int, headers: _HeadersLike = None
     ) -> None:
-        """Add a record, which is sent by the next commit at the latest.
+        """Add a record. The next commit sends the record, if it was not sent before.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ def check_changelog(given: object) -> None:
     TypeError
         The object is not a changelog.
     SpecError
-        The partition is negative, or the topic has no name.
+        The partition is not from 0 to 2147483647, or the name of the topic is not valid.
     """
     if not all(hasattr(given, name) for name in ("topic", "partition", "read")):
         what = (

@@ -91,7 +91,7 @@ def _converters(schema: KeySchema | None) -> tuple[_Convert, _Convert] | None:
 
 
 def row_layout(value_format: ValueFormat) -> _RowLayout:
-    """Return the codec's name for the layout of a format's row values.
+    """Return the name that the codec uses for the layout of a format's row values.
 
     The time of a version is not part of this layout.
     """
@@ -180,7 +180,7 @@ def packed_from_log(
     Raises
     ------
     FormatError
-        A record has no key. The message names its offset. No rows were returned then.
+        A record has no key; the message names its offset. No rows are returned.
     """
     refuse_null_keys(records)
     layout = row_layout(value_format)

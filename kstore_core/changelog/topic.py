@@ -15,7 +15,7 @@ from kstore_core.spec import StoreSpec
 __all__ = ["ADDITIONAL_RETENTION_MS", "LogConfig", "changelog_topic", "check_topic", "topic_config"]
 
 ADDITIONAL_RETENTION_MS = 86_400_000
-"""The time in ms for which a log keeps records longer than its store does.
+"""The time in ms for which a log keeps records after the retention of its store has ended.
 
 Kafka Streams adds this time because clocks may differ.
 """
@@ -65,7 +65,7 @@ def topic_config(
     *,
     additional_retention_ms: int = ADDITIONAL_RETENTION_MS,
 ) -> dict[str, str]:
-    """Return the settings of a store's changelog topic, as Kafka Streams creates it.
+    """Return the settings that Kafka Streams gives to a store's changelog topic.
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ def topic_config(
     overrides : mapping of str to str, optional
         Settings that replace the returned settings or are added to them.
     additional_retention_ms : int
-        The time in ms for which the log of a window or session store keeps records longer than
-        the store; Kafka's setting ``windowstore.changelog.additional.retention.ms``.
+        The time in ms for which the log of a window or session store keeps records after the
+        store's retention; Kafka's setting ``windowstore.changelog.additional.retention.ms``.
 
     Returns
     -------
@@ -100,22 +100,25 @@ def topic_config(
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """The settings of a log in files. The defaults are Kafka's, except that segments are smaller.
+    """The settings of a log in files.
+
+    The defaults are Kafka's for a compacted topic, except that segments are smaller.
 
     Attributes
     ----------
     compact : bool
         If True, compaction keeps only the last of the records with equal keys.
     retention_ms : int or None
-        The age in ms of the newest record of a closed segment above which the segment is deleted;
-        no limit if None.
+        The maximum age in ms of the newest record of a closed segment. A segment whose newest
+        record is older is deleted. None means no limit.
     min_compaction_lag_ms : int
         The age in ms below which compaction must not remove a record.
     delete_retention_ms : int
-        The time in ms for which a tombstone stays after the first compaction that reads it, so that
-        a reader that began at the start of the log still reads the tombstone.
+        The time in ms for which a tombstone stays after the first compaction that reads it. A
+        reader that began at the start of the log can read the tombstone during this time.
     segment_bytes : int
-        The maximum size of a segment in bytes. Only closed segments are compacted or deleted.
+        The maximum size of a segment in bytes. A batch that is larger is alone in its segment.
+        Only closed segments are compacted or deleted.
     compression : str
         The codec of the batches: "none", "gzip", "snappy", "lz4" or "zstd".
     """

@@ -68,7 +68,7 @@ class WholeCommits:
         records without a marker follow the last marker.
     left_out : int or None
         The first offset of the unfinished commit whose records were skipped; None if no records
-        were skipped. It is set when the iteration ends.
+        were skipped. The iteration sets this attribute at its end.
     """
 
     def __init__(self, log: Changelog, begin: int, whole_at: int) -> None:
@@ -81,8 +81,8 @@ class WholeCommits:
         self._since: int | None = None  # the offset at which the open commit begins
         self._reach = 0  # the offset after the rows that the marks of the open commit count
         # True if the open commit begins right after the last finished commit. The store is then
-        # complete without the open commit. Otherwise compaction may have removed rows because rows
-        # of the open commit supersede them.
+        # complete without the open commit. If False, compaction may have removed rows that rows of
+        # the open commit supersede.
         self._is_exact = True
         self._buffered: list[RecordColumns] = []
         # The void spans of the open commit, if the log was read ahead.
@@ -105,7 +105,7 @@ class WholeCommits:
     def _yields_open_commit(self) -> bool:
         """True if the records of a commit are yielded although the marker at its end is missing."""
         if self._voids is not None:
-            # Other spans mean that the end of the commit follows the records that were read.
+            # `_read_ahead` returns this span if the commit is unfinished and must be skipped.
             return self._voids != [(self._since, sys.maxsize)]
         return not self._is_exact
 

@@ -1,4 +1,4 @@
-"""Functions that compare joined rows with the file of the rates. They use no store or Spark."""
+"""Functions that compare joined rows with the file of the rates, without a store or Spark."""
 
 from __future__ import annotations
 

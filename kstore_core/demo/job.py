@@ -66,11 +66,11 @@ class Total:
     ----------
     currency : str
     transactions, without_rate : int
-        The number of all transactions, and of the transactions at a time without a rate.
+        The number of all transactions, and the number of those at a time without a rate.
     euro : float
         The sum of the transactions, each at the rate of its time.
     euro_at_latest : float
-        The sum of the transactions at the latest rate; 0 if the currency has ended.
+        The sum of the transactions, all at the latest rate; 0 if the currency has ended.
     """
 
     currency: str
@@ -108,7 +108,7 @@ class Result:
         return self.out / "index.html"
 
     def picture_of(self, *, dark: bool, narrow: bool) -> Path:
-        """Return the path of the picture for a dark or light, and a narrow or wide, screen."""
+        """Return the path of the picture for a screen that is dark or light, and narrow or wide."""
         return self.picture.with_stem(self.picture.stem + "-narrow" * narrow + "-dark" * dark)
 
     @property
@@ -116,8 +116,8 @@ class Result:
         """The errors of the totals at the latest rates, in euro.
 
         The first number is the sum of the absolute errors of currencies that still exist. The
-        second number is the sum for currencies that have ended. Such a currency has no latest rate,
-        so its error is its whole total.
+        second number is the sum for currencies that have ended. An ended currency has no latest
+        rate, so the error is the whole total.
         """
         moved = (t.euro_at_latest - t.euro for t in self.totals if t.euro_at_latest)
         return sum(map(abs, moved)), sum(t.euro for t in self.totals if not t.euro_at_latest)
@@ -208,7 +208,7 @@ def restore(spark: SparkSession, log: Path, root: Path, partitions: int) -> None
 
 
 def join(spark: SparkSession, transactions: Path, root: Path) -> DataFrame:
-    """Join each transaction with the rate that was valid then, and with the rate's headers."""
+    """Join each transaction with the rate at its time, and with the headers of this rate."""
     from kstore_core.spark import temporal_join
 
     rows = spark.read.parquet(str(transactions))
@@ -218,7 +218,7 @@ def join(spark: SparkSession, transactions: Path, root: Path) -> DataFrame:
 def totals(spark: SparkSession, joined: Path, root: Path) -> list[Total]:
     """Return the totals of all currencies in euro.
 
-    Each total is computed at the rates of the transactions' times, and also at the latest rate.
+    Each total is computed with the rate at the time of each transaction, and with the latest rate.
     """
     from pyspark.sql import functions
 
@@ -253,7 +253,7 @@ def shard_directory(root: Path, currency: str, partitions: int) -> Path:
 
 
 def prepare_directory(out: Path) -> None:
-    """Make ``out`` an empty directory. Raise StateError if the demo has not created its files."""
+    """Make ``out`` an empty directory. Raise StateError if it has files that are not the demo's."""
     if out.exists() and any(out.iterdir()):
         if not (out / _MARK).exists():
             raise StateError(

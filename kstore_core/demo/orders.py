@@ -1,8 +1,8 @@
-"""The topology of the demo of processors: orders are priced at the rate of their own time.
+"""The topology of the demo of processors. It prices each order at the rate of the order's time.
 
-Sub-topology 0 keeps the exchange rates with their history, and prices each order. An order without
-a rate goes to a topic of dead letters. Sub-topology 1 collects the priced orders of each customer
-to sessions.
+Sub-topology 0 stores the exchange rates with their history, and prices each order. It sends an
+order without a rate to a topic of dead letters. Sub-topology 1 collects the priced orders of each
+customer to sessions.
 """
 
 from __future__ import annotations
@@ -28,15 +28,14 @@ SESSIONS = stores.session_with_headers("sessions", _YEARS_MS, key=serdes.UTF8, v
 
 
 def keep_rate(context: Context, rate: Record[str, float]) -> None:
-    """Keep a rate from the time of its record on; None ends the currency."""
+    """Store a rate, which is valid from the time of its record. None ends the currency."""
     context.store("rates").put(rate.key, rate.value)
 
 
 def price(context: Context, order: Record[str, dict[str, Any]]) -> None:
     """Forward an order with its price in euro cents, keyed by the customer.
 
-    The headers of the rate are added to those of the order, so that they tell where the price comes
-    from.
+    The headers of the rate, which show its source, are added to the headers of the order.
     """
     rate = context.store("rates").get(order.key, as_of=order.timestamp)
     headers = order.headers.copy()
@@ -54,7 +53,7 @@ def price(context: Context, order: Record[str, dict[str, Any]]) -> None:
 
 
 class CollectSessions(Processor):
-    """Collect the orders of a customer, of which no two neighbours are further apart than a gap.
+    """Collect orders of a customer to sessions. Successive orders are at most a gap apart.
 
     Parameters
     ----------
@@ -70,13 +69,13 @@ class CollectSessions(Processor):
     __hash__ = None  # type: ignore[assignment]
 
     def process(self, record: Record[str, dict[str, Any]]) -> None:
-        """Merge an order with the sessions that it touches, and forward the session."""
+        """Merge an order with all sessions within the gap, and forward the merged session."""
         sessions, time = self.context.store("sessions"), record.timestamp
         start, end, headers = time, time, record.headers
         value = {"orders": 1, "cents": record.value["cents"]}
         near = list(sessions.find_sessions(record.key, time - self.gap_ms, time + self.gap_ms))
         for session, found in near:
-            if session.end > end:  # the headers are those of the last order
+            if session.end > end:  # keep the headers of the latest order
                 end, headers = session.end, found.headers
             start = min(start, session.start)
             value = {name: count + found.aggregation[name] for name, count in value.items()}

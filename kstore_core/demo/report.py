@@ -44,7 +44,7 @@ def print_report(console: Console, result: Result) -> None:
 
 
 def _print(console: Console, table: Table) -> None:
-    """Print a table. If it is wider than the console, print the cells of each row on lines."""
+    """Print a table. If it is wider than the console, print each cell on a separate line."""
     needed = console.measure(table, options=console.options.update(width=_ANY_WIDTH)).maximum
     if needed <= console.width:
         console.print(table)
@@ -61,7 +61,7 @@ def _print(console: Console, table: Table) -> None:
 
 
 def commands(result: Result) -> list[str]:
-    """Return commands that read the new store. Some of them read the days of the largest change.
+    """Return commands that read the new store. Some read the days around the largest change.
 
     The user can run the commands as they are printed.
     """
@@ -77,7 +77,7 @@ def commands(result: Result) -> list[str]:
 
 
 def _kstore() -> str:
-    """Return the name of the command ``kstore``, or its path if the shell would not find it."""
+    """Return the name of the command ``kstore``, or its path if the shell cannot find it."""
     called = Path(sys.argv[0])
     found = shutil.which("kstore")
     if called.name != "kstore" or (found is not None and Path(found).samefile(called)):

@@ -1,4 +1,4 @@
-"""Functions that return the input of the demo, a changelog and transactions, as Arrow tables."""
+"""Functions that return the demo's input as Arrow tables: a changelog and transactions."""
 
 from __future__ import annotations
 

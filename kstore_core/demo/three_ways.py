@@ -1,4 +1,4 @@
-"""The topology of the demo in the test driver, on Spark and on Kafka, with comparable results."""
+"""Runs of the demo's topology in the test driver, on Spark and on Kafka, with equal results."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The results of one way, which must be equal to those of the others.
+    """The results of one run. The results of all runs must be equal.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Way:
-    """A way in which the topology ran: its name, its results, and the time that it took."""
+    """A run of the topology: the name of the runner, the results, and the duration in seconds."""
 
     name: str
     outcome: Outcome
@@ -75,9 +75,10 @@ class Way:
 def run_three_ways(
     out: Path, progress: Callable[[str], Any], *, orders: int = 2000, servers: str | None = None
 ) -> list[Way]:
-    """Run the topology in the test driver, on Spark, and with ``servers`` on Kafka.
+    """Run the topology in the test driver, on Spark, and on Kafka if ``servers`` is not None.
 
-    The files of the runs are written to the directory ``out``, which an earlier run may have made.
+    The runs write their files to the directory ``out``. It must be new, empty, or from an earlier
+    run.
     """
     prepare_directory(out)
     lines = list(inputs_of(read_rates(), orders))
@@ -97,12 +98,12 @@ def run_three_ways(
 
 
 def are_equal(ways: list[Way]) -> bool:
-    """Return True if all ways gave the results of the first one."""
+    """Return True if all runs have the same results."""
     return all(way.outcome == ways[0].outcome for way in ways)
 
 
 def print_ways(console: Console, ways: list[Way]) -> None:
-    """Print the numbers of the results, and whether the ways are equal."""
+    """Print the number of results of each run, and if the results are equal."""
     table = Table("runner", "orders priced", "dead letters", "sessions", "seconds", box=None)
     for way in ways:
         found = way.outcome
@@ -169,7 +170,7 @@ def in_driver(lines: list[Line]) -> Outcome:
 
 
 def on_spark(lines: list[Line], out: Path) -> Outcome:
-    """Run the topology as a streaming query, whose sources are files."""
+    """Run the topology as a streaming query over files."""
     from kstore_core.spark import fetch_tasks, local_session, run_on_spark
 
     spark = local_session("kstore-demo-processors", shuffle_partitions=_PARTITIONS)
@@ -208,7 +209,7 @@ def on_spark(lines: list[Line], out: Path) -> Outcome:
 
 
 def _source(spark: SparkSession, lines: list[Line], topic: str, out: Path) -> DataFrame:
-    """Write the records of a topic to files, and return them as a stream."""
+    """Write the records of a topic to a file, and return a streaming DataFrame of the file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -236,7 +237,7 @@ def _source(spark: SparkSession, lines: list[Line], topic: str, out: Path) -> Da
 
 
 def on_kafka(lines: list[Line], out: Path, servers: str) -> Outcome:
-    """Run the topology on Kafka, with topics of its own."""
+    """Run the topology on Kafka, with new topics."""
     from confluent_kafka import Producer
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
@@ -272,7 +273,7 @@ def on_kafka(lines: list[Line], out: Path, servers: str) -> Outcome:
             producer.flush(_WAIT_S)
             return len(chosen)
 
-        # The orders follow when the rates are in the stores, because topics have no common order.
+        # Send the orders after the stores have the rates. The records of two topics have no order.
         rates = send("rates")
         _until(thread, lambda: _committed(servers, f"{prefix}app", f"{prefix}rates") == rates)
         orders = send("orders")
@@ -317,7 +318,7 @@ def _consumer(servers: str, group: str) -> Any:
 
 
 def _committed(servers: str, group: str, topic: str) -> int:
-    """Return how many records of a topic a group has committed."""
+    """Return the number of records of a topic that a group has committed."""
     from confluent_kafka import TopicPartition
 
     consumer = _consumer(servers, group)
@@ -336,7 +337,7 @@ def _until(thread: threading.Thread, done: Callable[[], bool]) -> None:
 
 def _check(thread: threading.Thread) -> None:
     if not thread.is_alive():
-        raise StateError("the runner on Kafka has ended; its error was printed")
+        raise StateError("the runner on Kafka has failed; it has printed its error")
 
 
 def _read(servers: str, topic: str) -> list[Any]:
@@ -370,7 +371,7 @@ def _decoded(records: Any) -> list[Any]:
 
 
 def _sessions(opened: list[Any]) -> list[Any]:
-    """Return all sessions of stores, each of which has its share of the customers."""
+    """Return all sessions of the stores. Each store has the sessions of some customers."""
     found = []
     for number in range(_CUSTOMERS):
         customer = f"c{number:02}"

@@ -17,7 +17,7 @@ _STRAYS = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """The columns of the transactions, which are in random order. Times are in ms since the epoch.
+    """The columns of the transactions, in random order. Times are in ms since the epoch.
 
     The amount of a transaction is in units of its currency.
     """
@@ -31,7 +31,7 @@ class Transactions:
 
 
 def make_transactions(file: RateFile, count: int = 200_000, *, seed: int = 1999) -> Transactions:
-    """Generate random transactions, most of them at times at which their currency has a rate.
+    """Generate random transactions. Most of them are at a time when their currency has a rate.
 
     The number of a currency's transactions is proportional to the number of days with a rate. About
     0.5 % of all transactions have a random date, on which their currency may have no rate.

@@ -138,7 +138,7 @@ def _announced(group: str) -> list[Announced]:
 
 
 def claims(candidates: list[Announced]) -> str:
-    """Return the last part of an error for several distributions that use the same name."""
+    """Return the end of the message of an error: several distributions use the same name."""
     who = " and ".join(f"{c.distribution} {c.version} ({c.module})" for c in candidates)
     return f"is used by several distributions: {who}. Uninstall all of them except the one to use"
 
@@ -251,7 +251,7 @@ def require(*names: str) -> None:
 
 
 def wrap_table(table: Table, spec: StoreSpec) -> Table:
-    """Return ``table`` after each plug-in has wrapped it that has a layer for this store.
+    """Return ``table``, wrapped by each plug-in that has a layer for this store.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""The display of values in notebooks and pictures, where they are shortened and escaped."""
+"""The display of values in notebooks and pictures. Displayed values are shortened and escaped."""

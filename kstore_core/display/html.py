@@ -1,7 +1,7 @@
 """Functions that make HTML for notebooks.
 
-Stored data cannot be trusted, so all text is escaped, and only the displayed part of a value is
-read.
+Stored data cannot be trusted. So the functions escape all text, and read only the displayed part of
+a value.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def facts(pairs: Mapping[str, Any]) -> Markup:
 def rows(columns: Sequence[str], found: Iterable[Sequence[Any]], *, most: int = ROWS) -> Markup:
     """Return the HTML of a table with the first ``most`` rows.
 
-    One more row is read to find out whether there are more rows.
+    The function reads one more row, to see if there are more rows.
     """
     iterator = iter(found)
     head = "".join(f"<th{_LEFT}>{escape(name)}</th>" for name in columns)
@@ -141,7 +141,7 @@ def short(value: Any, depth: int = NESTING) -> str:
 
 
 def cut(text: str, most: int = CELL_CHARACTERS) -> str:
-    """Return a text, or its beginning and its length if it has more than ``most`` characters."""
+    """Return a text. If it has more than ``most`` characters, return its beginning and length."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
 
 

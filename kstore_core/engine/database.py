@@ -58,7 +58,7 @@ class Rows:
     def is_large(self) -> bool:
         """True if :meth:`Database.write_large` may write these changes.
 
-        They must have at least 30,000 rows and no deleted ranges.
+        The changes must have at least 30,000 rows and no deleted ranges.
         """
         return len(self.keys) >= LARGE_ROWS and not self.deleted_ranges
 
@@ -74,7 +74,7 @@ class Namespace(ABC):
 
     @property
     def fast_get(self) -> Callable[[bytes], bytes | None]:
-        """The fastest function with the result of :meth:`get`. By default, it is :meth:`get`.
+        """The fastest function that returns the result of :meth:`get`; by default :meth:`get`.
 
         An engine may return a method of its library, which may raise any exception. After an
         exception the core calls :meth:`get`, which must raise an exception with a clear message.
@@ -199,7 +199,7 @@ class Database(ABC):
     def write(self, batch: Mapping[str, Rows]) -> None:
         """Write a batch of changes to one or more namespaces atomically.
 
-        The batch must be as durable as the argument ``durability`` of the open demands. The caller
+        The batch must have the level of durability that the database was opened with. The caller
         may change the lists of the batch after this call. If this method raises an exception, it
         must not have written anything.
 
@@ -240,7 +240,7 @@ class Database(ABC):
         Raises
         ------
         KeyError, TypeError, ValueError, KeyTooLongError, UnsupportedError, StorageFullError
-            As :meth:`write` does.
+            The conditions are those of :meth:`write`.
         """
         return False
 

@@ -129,7 +129,7 @@ class HandleDatabase(Database):
     _ended: Reason | None = None
 
     def _check(self, *, writing: bool = False) -> None:
-        """Raise if the database has been closed or forked, or if it cannot be written to."""
+        """Raise an error if the database has ended, or if ``writing`` and it is read-only."""
         self.databases.notice_fork()
         if self._ended is not None:
             raise self._ended()
@@ -247,10 +247,10 @@ def holder_name(pid: int | None) -> str:
 
 
 def lock_holder(status: os.stat_result, kind: Literal["FLOCK", "POSIX"]) -> tuple[bool, int | None]:
-    """Return True if a process holds a lock on a file, otherwise False, and the process's pid.
+    """Return the pair ``(locked, pid)`` for a lock on a file.
 
-    The pid is None if the kernel does not report it. If the system has no ``/proc``, the result is
-    ``(False, None)``.
+    ``locked`` is True if a process holds the lock. ``pid`` is the id of this process, or None if
+    the kernel does not report it. If the system has no ``/proc``, the result is ``(False, None)``.
 
     Parameters
     ----------

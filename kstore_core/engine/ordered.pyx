@@ -33,7 +33,7 @@ cdef extern from "Python.h":
 cdef enum:
     AHEAD = 16          # rows that are prefetched before they are read
 
-cdef Py_ssize_t _CHUNK = 256  # rows in a chunk after a rebuild; a chunk of twice as many is split
+cdef Py_ssize_t _CHUNK = 256  # rows in a chunk after a rebuild; a chunk of over 512 is split
 
 
 cpdef int close_chunks(object chunks) except -1:
@@ -197,8 +197,8 @@ cdef int sort_equal_prefixes(Slot *slots, Py_ssize_t count) noexcept:
 cdef tuple ordered_items(dict rows):
     """Return a sorted list of the keys of ``rows``, and a list of their values.
 
-    A radix sort orders the keys by the first eight bytes after their common prefix. This takes a
-    fifth of the time of Python's sort.
+    A radix sort orders the keys by the first eight bytes after their common prefix. The radix sort
+    takes a fifth of the time of Python's sort.
     """
     cdef Py_ssize_t count = len(rows), index = 0, at = 0, shared
     cdef Slot *slots
@@ -243,8 +243,8 @@ cdef tuple ordered_items(dict rows):
 cdef class _Chunk:
     """A sorted list of keys and a list of their values.
 
-    The map may change the lists only while the epoch of the map equals ``epoch``. After that, a
-    view may share the lists.
+    The map changes the lists only while the epoch of the map equals ``epoch``, or while the map
+    has no view. Otherwise a view may share the lists, and the map copies the lists first.
     """
 
     cdef list keys
@@ -261,9 +261,9 @@ cdef class OrderedRows:
     """A map from bytes to values that can be read in ascending and descending order of its keys.
 
     A snapshot of the map copies no rows. Several threads may use a map, because each method is
-    atomic. Some methods disable the garbage collector to stay atomic. In Python 3.11 the creation
-    of a list may start the collector. The collector runs finalizers, and then other threads may
-    run.
+    atomic. Some methods disable the garbage collector to stay atomic, because in Python 3.11 the
+    creation of a list may start the collector. The collector runs finalizers, during which other
+    threads may run.
 
     Attributes
     ----------

@@ -1,13 +1,12 @@
 # cython: language_level=3
 """The record cache: a table that keeps rows of another table in memory, for stores of every shape.
 
-A written row stays in the cache until a flush. A commit flushes the cache, and so does a write that
-makes the cache exceed its limit. If a key was written several times, a flush writes only the last
+A row in the cache is dirty if it was written and is not flushed yet. All other rows are clean. A
+commit flushes the cache. A write also flushes the cache, if the cache exceeds its limit and the
+least recently used row is dirty. If a key was written several times, a flush writes only the last
 value, with the input record of the last write. The rules are those of ``ThreadCache``,
 ``NamedCache`` and ``Caching…Store`` in Kafka Streams. docs/caching.md has the rules, and lists the
 differences from Kafka Streams.
-
-A row in the cache is dirty if it was written and is not flushed yet. Otherwise it is clean.
 """
 
 from dataclasses import replace
@@ -45,9 +44,9 @@ cdef enum:
 cdef object _context_of(object value, object context):
     """Return the context that the flush of a write uses.
 
-    The flush logs a delete with the headers of the record, which their owner may change before the
-    flush. So a delete gets a copy. The copy is made by Python code, during which other threads may
-    run, so the caller must not have begun a change of the cache.
+    The flush logs a delete with the headers of the input record. The owner of the headers may
+    change them before the flush, so the function copies the headers for a delete. The copy runs
+    Python code, so other threads may run. Call this function before any change of the cache.
     """
     if value is None and context is not None and len(context.headers):
         return replace(context, headers=context.headers.copy())
@@ -63,7 +62,7 @@ cdef class Cached(PointTable):
         The table whose rows are cached. Its segments may expire.
     budget : CacheBudget
         The memory limit, which several caches may share. If a write to this cache exceeds the
-        limit, entries of this cache are evicted.
+        limit, this cache evicts its own entries.
     current_record : CurrentRecord
         The object that returns the input record of a write, if the write does not contain it.
     pairs : RowPairs, optional
@@ -149,7 +148,7 @@ cdef class Cached(PointTable):
         return entry.value
 
     cdef object _read(self, bytes key):
-        """Read a row from the table below. Cache it, unless another thread has written since."""
+        """Read a row from the table below. Cache it, unless a write happened during the read."""
         cdef unsigned long long writes = self._writes
         cdef bytes value
         self.misses += 1
@@ -159,7 +158,7 @@ cdef class Cached(PointTable):
         return value
 
     cdef int _keep(self, bytes key, bytes value, unsigned long long writes) except -1:
-        """Add a row to the cache after a read. No flush happens, because any thread may read."""
+        """Add a row to the cache after a read. Do not flush, because any thread may read."""
         cdef Entry entry = self._added(key)
         if entry.size:  # Another thread has just added the entry.
             return 0
@@ -488,8 +487,8 @@ cdef class Cached(PointTable):
         """Write the dirty rows to the table below, in the order of their last writes.
 
         Then call the listener for each change. If the listener raises an exception, the rows remain
-        flushed, and this method raises the exception. The next flush begins with another call of
-        the listener for the same change.
+        flushed, and this method raises the exception. The next flush first calls the listener again
+        for the same change.
 
         Returns
         -------
@@ -531,8 +530,8 @@ cdef class Cached(PointTable):
                 context = None if entry.context is _NO_RECORD else entry.context
                 changes.append((entry.key, entry.value, olds[index], context))
             writes.append(_new_tuple(Write, (entry.key, entry.value, entry.context)))
-        # During this call the rows are counted twice, in the cache and in the table below. So the
-        # limit must not apply. The puts of the rows have checked it.
+        # During this call, the rows are counted twice: in the cache and in the table below. So the
+        # limit must not apply now. The puts of the rows have already checked the limit.
         self._staging.admitted += 1
         try:
             if writes:

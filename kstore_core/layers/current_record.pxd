@@ -8,8 +8,8 @@ cdef extern from "Python.h":
 
 cdef enum Stage:
     FRESH   # enter was not called yet
-    OPEN    # enter was called, and leave was not
-    ENDED   # leave was called in the context of enter; only copies of this context have the record
+    OPEN    # enter was called, but leave was not called yet
+    ENDED   # leave was called in the context of enter; only copies of the context have the record
     PASSED  # leave was called in another context or inside a later record; lookups skip the record
 
 
@@ -24,7 +24,7 @@ cdef class OpenRecord:
 cdef class CurrentRecord:
     cdef object _var            # ContextVar of OpenRecord or None
     cdef str _where
-    cdef Py_ssize_t _alive      # the number of OpenRecords; at 0 the variable need not be read
+    cdef Py_ssize_t _alive      # the number of OpenRecords; at 0, there is no need to read _var
 
     cdef OpenRecord _top(self)
     cdef object _ended(self, OpenRecord record)

@@ -115,7 +115,7 @@ cdef class OpenRecord:
         if var.get() is self:
             try:
                 var.reset(token)
-            except ValueError:  # This context is a copy of the one that called enter.
+            except ValueError:  # This context is a copy of the context that called enter.
                 return
             self._stage = ENDED
         last = var.get()

@@ -28,7 +28,7 @@ cdef class FlushListener:
         self._queue = deque()
 
     def listen(self, listener):
-        """Call ``listener(key, new, old)`` for every later change, or no listener if it is None."""
+        """Call ``listener(key, new, old)`` for every later change. None removes the listener."""
         self.listener = listener
         if listener is None:
             self._queue.clear()
@@ -46,8 +46,8 @@ cdef class FlushListener:
     cdef int notify(self) except -1:
         """Call the listener for each queued change. Return 1 if changes remain in the queue.
 
-        If the listener raises an exception, its change stays in the queue. The listener may write,
-        which may queue more changes. These wait for the next call.
+        If the listener raises an exception, its change stays in the queue. The listener may write.
+        A write may queue more changes, which wait for the next call of this method.
         """
         cdef Py_ssize_t left = len(self._queue)
         if self._calling:  # The listener has written, and this is the flush of its write.

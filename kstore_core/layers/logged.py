@@ -1,9 +1,9 @@
 """The layer that sends the writes of a store to its changelog, as Kafka Streams does.
 
-The layer first stages a write. It then appends the change to the journal, which is a list in
-memory. So a refused write never reaches the changelog. A commit or spill sends the journal to the
-changelog before it writes rows to the engine. So the changelog contains all changes in the store,
-and after a crash the next open restores the changes that the store lacks.
+The layer first stages a write, and then appends the change to the journal. So a refused write never
+reaches the changelog. The journal is a list in memory. A commit or spill first sends the journal to
+the changelog, and then writes rows to the engine. So the changelog contains all changes in the
+store. After a crash, the next open restores the changes that the store lacks.
 
 Commit markers are special records in the changelog. They show where a commit begins and ends, and
 which input offsets the commit contains. docs/restore.md has the rules.
@@ -38,8 +38,8 @@ _UNKNOWN_TIME = -1
 _LONG_AGO = 1
 """The time in ms of a commit marker in the changelog of a versioned store.
 
-A restore by Kafka Streams skips records with such an old time. The time cannot be 0, because a log
-in Kafka contains no records with the time 0.
+A restore by Kafka Streams skips records with such an old time. The time cannot be 0, because
+confluent-kafka replaces the time 0 with the current time.
 """
 
 
@@ -70,7 +70,8 @@ class Journal:
     next_offset : int
         The offset in the changelog after the last sent record.
     last : Commit or None
-        The last commit marker in the changelog; None if it is unknown or does not end a commit.
+        The commit that the last commit marker in the changelog ends. None if the marker is unknown
+        or does not end a commit.
     """
 
     def __init__(
@@ -120,8 +121,8 @@ class Journal:
     def note(self, key: bytes, row: bytes | None, context: RecordContext | None) -> None:
         """Add a staged row to the journal.
 
-        The time and headers of the change are those of ``context``. If it is None, they are those
-        of the current input record.
+        The change gets the time and headers of ``context``. If ``context`` is None, the change gets
+        those of the current input record.
         """
         record = context or self.current_record.current
         timestamp = None if record is None else record.timestamp
@@ -130,7 +131,7 @@ class Journal:
     def note_version(
         self, key: bytes, value: bytes | None, timestamp: int, record: RecordContext | None
     ) -> None:
-        """Add a staged version, which has the time ``timestamp`` (ms), to the journal."""
+        """Add a staged version with the time ``timestamp`` (ms) to the journal."""
         headers = None
         if value is not None:
             self.noted_bytes += len(key) + len(value)
@@ -152,7 +153,7 @@ class Journal:
         """Send the changes in the journal to the changelog, and return `next_offset`.
 
         When this method returns, the changes are durable in the changelog. If the changelog raises
-        an exception, it keeps the records that it has received, and a later call sends them.
+        an exception, the changelog keeps the records that it has received. A later call sends them.
 
         Parameters
         ----------
@@ -237,7 +238,7 @@ class Logged(Layer):
     def __init__(self, below: Table, journal: Journal) -> None:
         super().__init__(below)
         self._journal = journal
-        # Stored methods make a put faster, because it need not look them up.
+        # A put is faster with these references, because it need not look up the methods.
         self._put_below = below.put_one
         self._make_room = journal.make_room
         self._note = journal.note
@@ -277,7 +278,7 @@ class Logged(Layer):
             self._end_turn()
 
     def _wait_for_turn(self) -> None:
-        # In a forked process this raises. The lock may never be released there.
+        # This raises an error in a forked process, where the lock may never be released.
         self.rows.get_many([])
         self._take_turn()
 

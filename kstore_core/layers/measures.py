@@ -50,7 +50,7 @@ _CALLS: Mapping[str, Mapping[str, str]] = {
         "fetch_session": "fetch",
     },
 }
-"""The operation that each counted method counts as, by shape and name of the method."""
+"""The operations as which calls of methods are counted, by shape and name of the method."""
 
 _SCANS: Mapping[str, Mapping[str, str]] = {
     "key_value": {"all": "all", "range": "range", "prefix_scan": "prefix-scan"},
@@ -61,7 +61,7 @@ _SCANS: Mapping[str, Mapping[str, str]] = {
         "fetch",
     ),
 }
-"""The operation that each counted method with a scan as its result counts as, by shape and name.
+"""The operations of the methods that return a scan, by shape and name of the method.
 
 The measured time of such a call lasts until the scan ends.
 """

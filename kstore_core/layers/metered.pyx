@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Measurements of a store: the number of calls, the times of some calls, and the open iterators.
 
-The wrapper of a function passes the caller's C array of arguments on. This is faster than a tuple
-of arguments.
+The wrapper of a function passes on the caller's C array of arguments, because a tuple of arguments
+would be slower.
 """
 
 from cpython.object cimport PyObject
@@ -100,7 +100,7 @@ cdef class Operation:
     Parameters
     ----------
     sample_every : int
-        n to time every n-th call, beginning with the first call.
+        One in ``sample_every`` calls is timed, beginning with the first call.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ cdef class Lateness:
 
 
 cdef class Call:
-    """A method, and the operation that its calls count as."""
+    """A method, and the operation as which its calls are counted."""
 
     def __cinit__(self, Operation operation not None, function not None):
         self.operation = operation
@@ -144,7 +144,7 @@ cdef class Call:
 
 
 cdef class LateCall(Call):
-    """A method that writes. Its end-to-end latency is measured too."""
+    """A method that writes. Its end-to-end latency is also measured."""
 
     cdef Lateness lateness
 
@@ -210,7 +210,7 @@ def metered(Operation operation not None, function not None, Lateness lateness=N
     Parameters
     ----------
     operation : Operation
-        The operation that the calls count as.
+        The operation as which the calls are counted.
     function : callable
         The function to call. The result takes the same arguments.
     lateness : Lateness, optional
@@ -225,7 +225,7 @@ def metered(Operation operation not None, function not None, Lateness lateness=N
 
 
 def metered_scan(Operation operation not None, function not None, OpenIterators iterators not None):
-    """Return a function that calls ``function`` and counts the calls. It must return a Scan.
+    """Return a function that calls ``function``, which must return a Scan, and counts the calls.
 
     The duration of a call lasts until its scan ends.
     """

@@ -43,8 +43,8 @@ def plot_windowed(
     labels : bool
         If True, write each value in a short form next to its window.
     most : int
-        The greatest number of windows to draw. If there are more windows, the title shows
-        ``most``.
+        The greatest number of windows to draw. If there are more windows, the title shows this
+        number.
     axes : matplotlib Axes, optional
         The axes to draw on and to return. Default: a new figure.
 
@@ -89,9 +89,9 @@ def plot_windowed(
 
 
 def lanes(spans: Sequence[Windowed[Any]]) -> list[int]:
-    """Return a lane number for each span, so that spans in the same lane do not overlap.
+    """Return a lane number for each span. Spans in the same lane do not overlap.
 
-    Each span gets the lowest number that is possible.
+    Each span gets the lowest possible number.
     """
     ends: list[int] = []
     found = [0] * len(spans)

@@ -43,12 +43,12 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def topology_at(name: str) -> Topology:
-    """Return the topology that ``module:attribute`` names. A function is called.
+    """Return the topology that ``module:attribute`` names. If it is a function, call it.
 
     Raises
     ------
     SpecError
-        The module or the attribute does not exist, or is not a topology.
+        The module or the attribute does not exist, or the attribute is not a topology.
     """
     module, _, attribute = name.partition(":")
     if not attribute:
@@ -59,7 +59,9 @@ def topology_at(name: str) -> Topology:
     except ModuleNotFoundError as error:
         if error.name != module and not module.startswith(f"{error.name}."):
             raise
-        raise SpecError(f"there is no module {module!r}; run in its directory") from error
+        raise SpecError(
+            f"there is no module {module!r}; run the command in the directory of the module"
+        ) from error
     except AttributeError as error:
         raise SpecError(f"the module {module!r} has no attribute {attribute!r}") from error
     if not isinstance(found, Topology) and callable(found):
@@ -89,10 +91,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--guarantee", default="at_least_once", help="at_least_once or exactly_once_v2")
     add("--engine", default="rocksdb", help="the storage engine")
     add("--commit-interval-ms", type=int, help="the time between two commits")
-    add("--reset", default="earliest", help="earliest or latest: where to begin at first")
+    add("--reset", default="earliest", help="where to begin without an offset: earliest or latest")
     add("--setting", action="append", default=[], help="NAME=VALUE of librdkafka; repeatable")
     add("--timeout", type=float, default=30, help="seconds to wait for the brokers")
-    add("--session-timeout", type=float, default=45, help="seconds until others take the tasks")
+    add("--session-timeout", type=float, default=45, help="seconds until a lost member is removed")
     add("--partition-time", action="store_true", help="honour the header partition-time")
     return parser
 

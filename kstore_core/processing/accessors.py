@@ -26,7 +26,7 @@ _S = TypeVar("_S")
 
 
 def _factory_of(spec: StoreSpec) -> str:
-    """Return the name of the function of `kstore_core.stores` that makes such a spec."""
+    """Return the name of the function in `kstore_core.stores` that makes specs of this kind."""
     shape = "versioned_key_value" if spec.shape == "versioned" else spec.shape
     is_timestamped = spec.format.timestamped and spec.shape != "versioned"
     prefix = "timestamped_" if is_timestamped else ""
@@ -34,20 +34,20 @@ def _factory_of(spec: StoreSpec) -> str:
 
 
 class StoreAccessors:
-    """The accessors, each of which raises a TopologyError if the store is missing or another."""
+    """The accessors. They raise a TopologyError if the store is missing or of another kind."""
 
     @abstractmethod
     def store(self, name: str) -> Any:
         """Return a store of the topology."""
 
     def _made_by(self, factory: str, name: str, kind: type[_S]) -> _S:
-        """Return a store, whose type is ``kind``, or raise TopologyError if it is another one."""
+        """Return a store of the type ``kind``. Raise TopologyError if it has another type."""
         store: Any = self.store(name)
         made_by = _factory_of(store.spec)
         if made_by != factory:
             accessor = f"get_{made_by}_store".replace("_with_headers_store", "_store_with_headers")
             raise TopologyError(
-                f"the store {name!r} is not a store of stores.{factory}, but of stores.{made_by}. "
+                f"the spec of the store {name!r} is from stores.{made_by}, not stores.{factory}. "
                 f"Call {accessor}({name!r})"
             )
         return cast("_S", store)

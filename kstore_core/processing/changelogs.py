@@ -60,7 +60,7 @@ class MemoryChangelog:
 
 
 class MemoryChangelogs:
-    """The changelogs of a state directory by the name of the store.
+    """The changelogs of a state directory, one for each store name.
 
     It implements `kstore_core.changelog.Changelogs`.
     """
@@ -70,6 +70,6 @@ class MemoryChangelogs:
         self.of_store: dict[str, MemoryChangelog] = {}
 
     def changelog_of(self, spec: StoreSpec, task: Path, durability: Durability) -> MemoryChangelog:
-        """Open the changelog of a store. It is empty at the first call for the store."""
+        """Open the changelog of a store. The first call for a store returns an empty changelog."""
         topic = changelog_topic(self.application_id, spec.name)
         return self.of_store.setdefault(spec.name, MemoryChangelog(topic))

@@ -1,4 +1,4 @@
-"""The text of a topology, which is that of Kafka Streams, and its picture."""
+"""The description of a topology as the text of Kafka Streams, and as a flowchart."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Described:
 
 
 def described(nodes: Sequence[Node]) -> str:
-    """Return the lines of a sub-topology."""
+    """Return the text that describes a sub-topology."""
     known = {node.name: node for node in nodes}
     made = {node.name: _Described(node) for node in nodes}
     for name in hash_order(known):
@@ -67,7 +67,7 @@ def _names(nodes: Iterable[_Described]) -> str:
 
 
 def drawn(parts: Iterable[Sequence[Node]]) -> str:
-    """Return a flowchart of Mermaid with a frame for each sub-topology."""
+    """Return a Mermaid flowchart with a frame for each sub-topology."""
     lines, links, ids = ["flowchart TD"], [], dict[str, str]()
 
     def shape(name: str, opening: str, closing: str) -> str:

@@ -48,7 +48,7 @@ class StoreMetadata:
     changelog : str
         The topic of the changelog.
     position : Position
-        The last input offset of each topic and partition whose write is in the store.
+        For each input topic and partition, the last offset whose writes the store contains.
     """
 
     spec: StoreSpec
@@ -60,12 +60,12 @@ class StoreMetadata:
 
 
 class TestDriver(StoreAccessors):
-    """A driver that runs a topology in this process, record by record, as Kafka's test driver does.
+    """A driver that runs a topology in this process, like Kafka's ``TopologyTestDriver``.
 
-    Each topic has one partition. A record is processed completely before :meth:`pipe_input`
-    returns: stream-time schedules are called, the stores are committed, and records that a sink
-    writes to a topic of a source are processed in turn. One task runs all sub-topologies, so they
-    share stream time, as in Kafka's driver.
+    Each topic has one partition. :meth:`pipe_input` processes a record completely: it calls
+    stream-time schedules, commits the stores, and then processes the records that sinks have
+    written to topics of sources. One task runs all sub-topologies, so all of them have the same
+    stream time, as in Kafka's driver.
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ class TestDriver(StoreAccessors):
     engine : str or Engine
         The engine of the stores. An engine on disk gets a temporary directory.
     start_ms : int or datetime, optional
-        The wall-clock time at the start, which only :meth:`advance_wall_clock` changes. By default
-        the current time.
+        The wall-clock time at the start. Only :meth:`advance_wall_clock` changes it. Default: the
+        current time.
     partition_time : bool
         If True, the header ``partition-time`` of a record advances stream time (KIP-472).
     """
@@ -135,7 +135,7 @@ class TestDriver(StoreAccessors):
 
     @property
     def stream_time(self) -> int:
-        """The greatest time of the processed records in ms; -1 before them."""
+        """The greatest time (ms) of the processed records; -1 before the first record."""
         return self._task.context.stream_time
 
     def pipe_input(
@@ -147,7 +147,7 @@ class TestDriver(StoreAccessors):
         timestamp: Time | None = None,
         headers: Any = (),
     ) -> None:
-        """Process a record of an input topic, and all records that follow from it.
+        """Process a record of an input topic, and the records that sinks write to input topics.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ class TestDriver(StoreAccessors):
             A topic that a source reads. The serdes of the source serialise the key and the value.
         key, value : object or None
         timestamp : int or datetime, optional
-            By default the wall-clock time of the driver.
+            Default: the wall-clock time of the driver.
         headers : Headers or iterable of (str, bytes or None)
 
         Raises
@@ -180,7 +180,7 @@ class TestDriver(StoreAccessors):
         self._run()
 
     def advance_wall_clock(self, ms: int) -> None:
-        """Advance the wall-clock time, and call the schedules whose time has come, once each."""
+        """Advance the wall-clock time, and call the callback of each schedule that is due once."""
         self._check()
         if type(ms) is not int or ms < 0:
             raise ValueError(f"ms must be an int, 0 or more, not {ms!r}; time cannot go back")
@@ -197,7 +197,7 @@ class TestDriver(StoreAccessors):
             self._capture()
 
     def _capture(self) -> None:
-        """Store the output records, and enqueue those of input topics."""
+        """Store the output records, and enqueue the records that sinks wrote to input topics."""
         sent = self._task.outputs[:]
         del self._task.outputs[:]
         for output in sent:
@@ -222,8 +222,8 @@ class TestDriver(StoreAccessors):
     def read_output(self, topic: str) -> list[Record[Any, Any]]:
         """Return the records that sinks have written to a topic since the last call.
 
-        The serdes of the last sink of the topic deserialise the keys and the values. The origin of
-        a record is its place in the topic.
+        If several sinks write to the topic, the serdes of the last one deserialise the keys and the
+        values. The origin of a record is the topic, the partition 0 and the offset in the topic.
 
         Raises
         ------
@@ -245,7 +245,7 @@ class TestDriver(StoreAccessors):
         """
         topic = self.metadata(store).changelog
         columns = without_marks(self._changelogs.of_store[store].records)
-        return [  # the time of a write without a record is unknown, which is -1
+        return [  # a write without an input record has the time -1 (unknown)
             Record(one.key, one.value, max(one.timestamp, 0), one.headers, topic, 0, at)
             for at, one in enumerate(columns)
         ]
@@ -273,7 +273,8 @@ class TestDriver(StoreAccessors):
     def store(self, name: str) -> Any:
         """Return a store of the topology.
 
-        A write to the store must be committed by a later record, or it is lost.
+        The driver commits a write to the store with the next record or the next
+        :meth:`advance_wall_clock`. Without a later commit, the write is lost.
 
         Raises
         ------

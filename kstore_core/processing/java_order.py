@@ -1,8 +1,8 @@
-"""The orders in which Kafka Streams meets things because of the collections of Java that it uses.
+"""The orders of Java's collections, as far as they are visible in Kafka Streams.
 
 The order of a ``HashSet``, a ``TreeSet`` or a ``PriorityQueue`` is visible in two places. The text
-of a topology lists topics, stores and neighbours in such orders. And if several records or
-schedules have the same time, a ``PriorityQueue`` decides which one is first.
+of a topology lists topics, stores and neighbours in such orders. If several records or schedules
+have the same time, a ``PriorityQueue`` decides which of them is first.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ T = TypeVar("T")
 
 
 def text_order(text: str) -> bytes:
-    """Return the key by which ``String.compareTo`` orders a text."""
+    """Return a sort key for a text. It gives the order of ``String.compareTo``."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def hash_order(texts: Iterable[str], *, copied: bool = False) -> list[str]:
-    """Return distinct texts in the order of a ``HashSet``, into which they were put in this order.
+    """Return the distinct texts in the order of a ``HashSet`` to which they were added one by one.
 
     Parameters
     ----------
     copied : bool
-        True if the set is ``new HashSet<>(collection)``, whose table may be larger.
+        True if the set was made by ``new HashSet<>(collection)``. Its table may then be larger.
     """
     known = list(dict.fromkeys(texts))
     size = 16
@@ -57,13 +57,14 @@ class _Branch(Generic[T]):
 class InsertedTree(Generic[T]):
     """A ``TreeSet`` whose items may change their order after they were inserted.
 
-    Kafka Streams orders the neighbours of a node by the sizes of their subtrees, which grow while
-    it inserts the neighbours. The place of a new item then depends on the shape of the tree.
+    Kafka Streams orders the neighbours of a node by the sizes of their subtrees. These subtrees
+    grow while Kafka Streams inserts the neighbours. So the place of a new item depends on the shape
+    of the tree.
 
     Parameters
     ----------
     is_before : callable
-        A function of two distinct items.
+        A function that returns True if the first of two distinct items precedes the second.
     """
 
     def __init__(self, is_before: Callable[[T, T], bool]) -> None:
@@ -71,7 +72,7 @@ class InsertedTree(Generic[T]):
         self._root: _Branch[T] | None = None
 
     def add(self, item: T) -> None:
-        """Insert an item, unless the search for its place meets the item."""
+        """Insert an item, unless the search for its place finds the item in the tree."""
         up, found = None, self._root
         while found is not None:
             if found.item is item:
@@ -134,14 +135,15 @@ class InsertedTree(Generic[T]):
 
 
 class TimeHeap(Generic[T]):
-    """A ``PriorityQueue`` of items by time, which returns items of the same time in Java's order.
+    """A ``PriorityQueue`` of items by time. Items of the same time have the same order as in Java.
 
     The heap of :mod:`heapq` would return them in another order.
 
     Parameters
     ----------
     time_of : callable
-        The time of an item, which must not change while the item is in the heap.
+        A function that returns the time of an item. The time must not change while the item is in
+        the heap.
     """
 
     def __init__(self, time_of: Callable[[T], int]) -> None:

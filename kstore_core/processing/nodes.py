@@ -34,7 +34,7 @@ class ProcessorNode:
     stores: tuple[str, ...]
 
     def make(self, context: Context) -> tuple[Processor | None, Process]:
-        """Return the processor for one task, None for a function, and what processes a record."""
+        """Return a processor (None for a function), and the function that processes a record."""
         given = self.processor
         if isinstance(given, Processor):
             made = deepcopy(given)
@@ -60,5 +60,5 @@ Node: TypeAlias = Source | ProcessorNode | Sink
 
 
 def serdes_of(node: Source | Sink, topic: str) -> tuple[Serde[Any], Serde[Any]]:
-    """Return the serdes of the keys and the values of a topic, which know the topic."""
+    """Return the serdes of the keys and of the values of a topic, bound to this topic."""
     return bound(node.key, topic, is_key=True), bound(node.value, topic, is_key=False)

@@ -35,8 +35,8 @@ class Context(Protocol):
     def store(self, name: str) -> Any:
         """Return a store of the processor.
 
-        During :meth:`Processor.process`, writes to the store have the time and the headers of the
-        record as their defaults, and its offset advances the position of the store.
+        During :meth:`Processor.process`, a write to the store uses the time and the headers of the
+        record by default. A write also advances the position of the store to the record's offset.
 
         Raises
         ------
@@ -51,15 +51,15 @@ class Context(Protocol):
         ----------
         record : Record
         to : str, optional
-            The name of the only child that gets the record. By default every child gets it, in the
-            order in which the children were added to the topology.
+            The name of the only child that gets the record. By default, all children get the
+            record, in the order in which they were added to the topology.
 
         Raises
         ------
         TopologyError
             ``to`` is not the name of a child.
         StateError
-            The processor is not processing a record, and no callback of it is running.
+            The call is outside :meth:`Processor.process` and outside the callback of a schedule.
         """
 
     def schedule(
@@ -72,9 +72,9 @@ class Context(Protocol):
     ) -> Cancellable:
         """Call ``callback(time)`` regularly, where ``time`` is the current time in ms.
 
-        If time advances by several intervals at once, the callback is called only once. Within the
-        callback, stores and :meth:`forward` can be used as in :meth:`Processor.process`. The
-        headers are then empty, and there is no origin.
+        If time advances by several intervals at once, the callback is called only once. The
+        callback can use stores and :meth:`forward`, like :meth:`Processor.process`. During the
+        callback, :attr:`headers` is empty, and forwarded records have no origin.
 
         Parameters
         ----------
@@ -84,9 +84,9 @@ class Context(Protocol):
             that the task has processed; it advances only with records.
         callback : callable
         start : int or datetime, optional
-            The time of the first call. If it has passed, the first call is one or more intervals
-            later. By default, a schedule by stream time begins with the next record, and a
-            schedule by wall-clock time one interval later than now.
+            The time of the first call. If this time has passed, the first call is at the next time
+            that is a whole number of intervals after ``start``. By default, the first call is after
+            the next record for stream time, and one interval from now for wall-clock time.
 
         Returns
         -------
@@ -95,7 +95,7 @@ class Context(Protocol):
         Raises
         ------
         SpecError
-            The interval is less than 1 ms, or ``time`` is another word.
+            The interval is less than 1 ms, or ``time`` is not one of the two words.
         """
 
     @property
@@ -104,7 +104,7 @@ class Context(Protocol):
 
     @property
     def stream_time(self) -> int:
-        """The greatest time in ms of the records that the task has processed; -1 before them."""
+        """The greatest time (ms) of the processed records of the task; -1 before the first."""
 
     @property
     def system_time(self) -> int:
@@ -114,7 +114,8 @@ class Context(Protocol):
     def partition_time(self) -> int:
         """The greatest time in ms of the records of the current record's partition (KIP-472).
 
-        In the callback of a schedule, which has no partition, the stream time of the task.
+        The callback of a schedule has no partition. There, the property is the stream time of the
+        task.
         """
 
 
@@ -141,7 +142,7 @@ class Processor:
         raise NotImplementedError(f"{type(self).__name__} must define process(record)")
 
     def close(self) -> None:
-        """Release what :meth:`init` acquired. Stores must not be used any more."""
+        """Release the resources that :meth:`init` acquired. Do not use the stores any more."""
 
 
 Process: TypeAlias = Callable[[Record[Any, Any]], object]

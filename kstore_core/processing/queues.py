@@ -38,8 +38,7 @@ class Output(NamedTuple):
 class RecordQueues:
     """The records that a task has not processed yet, with a queue for each partition.
 
-    The next record is the one with the least time among the first records of the queues, as in
-    Kafka Streams.
+    As in Kafka Streams, the next record is the earliest of the first records of all queues.
     """
 
     def __init__(self) -> None:
@@ -58,7 +57,7 @@ class RecordQueues:
         queue = self._waiting.peek()
         if queue is None:
             return None
-        if len(self._waiting) == 1 and len(queue) > 1:  # it stays the only one
+        if len(self._waiting) == 1 and len(queue) > 1:  # the queue stays the only one
             return queue.popleft()
         self._waiting.pop()
         record = queue.popleft()
@@ -75,9 +74,9 @@ class Schedule:
     time : int
         The time of the next call in ms.
     node : object
-        The node whose processor has made the schedule.
+        The node of the processor that made the schedule.
     name : str
-        The name of the node, and the number of the schedule among those of the node.
+        The name of the node, and the number of the schedule among the schedules of the node.
     """
 
     def __init__(
@@ -105,12 +104,12 @@ class Schedule:
         return self._is_cancelled
 
     def advance(self, now: int) -> None:
-        """Set `time` to the first regular time after ``now`` that follows a call."""
+        """Increase `time` by at least one interval, to the first regular time after ``now``."""
         self.time += max(1, (now - self.time) // self._interval_ms + 1) * self._interval_ms
 
 
 class Schedules:
-    """The schedules of a task by one kind of time."""
+    """The schedules of a task for one kind of time: stream time or wall-clock time."""
 
     def __init__(self) -> None:
         self._waiting: TimeHeap[Schedule] = TimeHeap(attrgetter("time"))
@@ -124,9 +123,10 @@ class Schedules:
         return (schedule for schedule in self._waiting if not schedule.is_cancelled)
 
     def resume(self, times: Mapping[str, int | None]) -> None:
-        """Give the schedules the times of the next calls that an earlier task had, by name.
+        """Set the time of the next call of each schedule to its time in an earlier task.
 
-        None cancels a schedule. A schedule that ``times`` does not name keeps its time.
+        ``times`` contains these times by the names of the schedules. None cancels a schedule. A
+        schedule that ``times`` does not name keeps its time.
         """
         schedules = sorted(self, key=attrgetter("name"))
         self._waiting = TimeHeap(attrgetter("time"))
@@ -139,7 +139,7 @@ class Schedules:
                 self.add(schedule)
 
     def run(self, now: int, call: Callable[[Schedule], object]) -> bool:
-        """Call each schedule whose time has come once. Return True if there was one."""
+        """Call ``call`` once for each schedule that is due. Return True if a schedule was due."""
         has_called = False
         while (first := self._waiting.peek()) is not None and first.time <= now:
             schedule = self._waiting.pop()

@@ -20,8 +20,8 @@ _ORIGIN = ("topic", "partition", "offset")
 class Record(Generic[K, V]):
     """A record of a topology. Its attributes cannot be assigned; :meth:`replace` makes a copy.
 
-    As in Kafka Streams, a record has headers of its own, which are a copy of the argument and can
-    be changed. All children to which a processor forwards a record share its headers.
+    As in Kafka Streams, the headers of a record are a copy of the argument, and can be changed. If
+    a processor forwards a record to several children, the children share its headers.
 
     Two records are equal if their keys, values, timestamps and headers are equal. Their origins may
     differ.
@@ -33,8 +33,8 @@ class Record(Generic[K, V]):
         The time of the record in ms. The argument may also be a datetime with a time zone.
     headers : Headers
     topic, partition, offset : str or None, int, int
-        The origin: the record of a topic whose processing led to this record. They are None, -1 and
-        -1 if there is no such record, as in the callback of a schedule.
+        The origin of this record: the input record whose processing led to this record. The values
+        are None, -1 and -1 without an input record, as in the callback of a schedule.
 
     Raises
     ------
@@ -66,7 +66,7 @@ class Record(Generic[K, V]):
         _assign(self, (key, value, millis, Headers(headers), topic, partition, offset))
 
     def replace(self, **changes: Any) -> Record[Any, Any]:
-        """Return a copy with other attributes. The copy has headers of its own.
+        """Return a copy with other attributes. The copy has its own Headers object.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class Record(Generic[K, V]):
         return Record(*known, **changes)
 
     def with_origin(self, topic: str | None, partition: int, offset: int) -> Self:
-        """Return this record with another origin, and with the same headers object."""
+        """Return a record with another origin and the same content and Headers object."""
         if (self.topic, self.partition, self.offset) == (topic, partition, offset):
             return self
         made = object.__new__(type(self))
@@ -86,7 +86,7 @@ class Record(Generic[K, V]):
         return made
 
 
-# The attributes are frozen, and the setters of slots are the fastest way around.
+# The attributes are frozen. The setters of their slots are the fastest way to set them.
 _SETTERS = [getattr(Record, name).__set__ for name in _CONTENT + _ORIGIN]
 
 

@@ -37,9 +37,9 @@ class TaskContext:
     system_time : int
         The wall-clock time in ms at which the current step began.
     stream_time : int
-        The greatest time of the processed records in ms; -1 before them.
+        The greatest time (ms) of the processed records; -1 before the first record.
     partition_times : dict of (str, int) to int
-        The greatest time in ms of the processed records of each topic and partition.
+        For each topic and partition, the greatest time (ms) of the processed records.
     record : RecordContext or None
         The context of the current record; None while the task does nothing.
     running : RunningNode or None
@@ -47,7 +47,7 @@ class TaskContext:
     outputs : list of Output
         The records that sinks sent.
     schedules : dict of str to Schedules
-        The schedules by the name of their time.
+        The schedules for ``"stream_time"`` and for ``"wall_clock"``.
     """
 
     system_time: int
@@ -66,7 +66,7 @@ class TaskContext:
         return self.stream_time if time == "stream_time" else self.system_time
 
     def advance(self, partition: Partition, time: int) -> None:
-        """Advance stream time and the time of a partition, unless they are later."""
+        """Advance stream time and the time of a partition to ``time``, if ``time`` is later."""
         self.partition_times[partition] = max(time, self.partition_times.get(partition, -1))
         self.stream_time = max(time, self.stream_time)
 
@@ -121,10 +121,10 @@ class RunningNode:
         parent = self._task.running
         self._task.running = self
         self.run(self._process, record)
-        self._task.running = parent  # not after an error, whose note names the node
+        self._task.running = parent  # After an error, the note must name the failed node.
 
     def run(self, call: Callable[..., object], *args: object) -> None:
-        """Call a function of the processor, whose stores then use the current record."""
+        """Call a function of the processor. During the call, its stores use the current record."""
         record = self._task.record
         if not self._stores or record is None:
             call(*args)

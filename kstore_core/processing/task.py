@@ -1,8 +1,9 @@
 """The core that processes the records of one task, without a cluster.
 
-A task is one partition of a sub-topology. The caller gives it an open state directory and input
-records, lets it process them, takes the output records, and decides when to commit. So a test, a
-Spark worker and a loop over a Kafka consumer can run the same task.
+A task is one partition of a sub-topology. The caller passes an open state directory and input
+records to the task, and calls its methods to process them. The caller then takes the output
+records, and decides when to commit. So a test, a Spark worker and a loop over a Kafka consumer can
+run the same task.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = ["Task"]
 
 
 class Task:
-    """One partition of a sub-topology, whose processors are initialised by the constructor.
+    """One partition of a sub-topology. The constructor initialises the processors.
 
     Only one thread may use a task.
 
@@ -45,8 +46,7 @@ class Task:
     ----------
     part : Subtopology
     context : TaskContext
-        The times of the task. A caller that continues an earlier task sets them before the first
-        record.
+        The times of the task. To continue an earlier task, set its times before the first record.
     outputs : list of Output
         The records that sinks sent. The caller removes them.
     offsets : dict of (str, int) to int
@@ -106,8 +106,9 @@ class Task:
     def process(self) -> bool:
         """Process the next record. Return False if no record waits.
 
-        If the processing fails, the record is not processed again. Its writes are staged, and its
-        offset is not in `offsets`: discard the task and its uncommitted writes.
+        If the processing fails, the task does not process the record again. The writes up to the
+        error stay staged, and the offset of the record is not in `offsets`. Discard the task and
+        its uncommitted writes.
         """
         taken = self._queues.take()
         if taken is None:
@@ -128,9 +129,9 @@ class Task:
         return True
 
     def punctuate(self, time: TimeKind) -> bool:
-        """Call the schedules whose time has come. Return True if there was one.
+        """Call the callbacks of the schedules that are due. Return True if a schedule was due.
 
-        The caller does this after each record for stream time, and regularly for wall-clock time.
+        Call this method with "stream_time" after each record, and regularly with "wall_clock".
         """
         self.context.system_time = self._clock()
         now = self.context.now(time)
@@ -146,7 +147,7 @@ class Task:
     def _step(
         self, node: RunningNode, record: RecordContext, call: Callable[..., object], *args: object
     ) -> None:
-        """Call a function of a node under the context of a record."""
+        """Call a function of a node with ``record`` as the current record."""
         context = self.context
         context.system_time = self._clock()
         context.record, context.running = record, node

@@ -1,4 +1,4 @@
-"""Topologies, which are values that describe sources, processors with their stores, and sinks."""
+"""Topologies, which describe sources, processors with their stores, and sinks."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class Subtopology:
 class Topology:
     """A graph of sources, processors and sinks.
 
-    A topology is a value: it can be compared and pickled, and contains nothing that runs. Each
-    method that adds a node returns the topology. A parent must be added before its children, so a
-    topology cannot have a cycle. Parts of a topology can be linked by a topic that one part writes
-    and another reads.
+    A topology only describes the nodes, so it can be compared and pickled. A method that adds a
+    node changes the topology and returns it. A parent must be added before its children, so a
+    topology cannot have a cycle. A part of a topology can pass records to another part through a
+    topic.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Topology:
         Raises
         ------
         TopologyError
-            A node has this name, or a source reads the topic, or there is no topic.
+            Another node has this name, another source reads a topic, or no topic is passed.
         SpecError
             Kafka does not allow the name of a topic.
         """
@@ -135,9 +135,9 @@ class Topology:
         ----------
         name : str
         processor : Processor, class or function
-            A subclass of Processor, an object of such a class, which each task copies, or a
-            function of the context and the record. To pickle the topology, it must be defined at
-            the top level of a module.
+            A subclass of Processor, an object of such a class, or a function of the context and
+            the record. Each task copies an object. To pickle the topology, define the class or the
+            function at the top level of a module.
         parents : iterable of str
             The names of the nodes that send records to the processor.
         stores : iterable of StoreSpec
@@ -147,10 +147,10 @@ class Topology:
         Raises
         ------
         TopologyError
-            A node has this name, or a parent is missing, or is a sink. Or another spec has the name
-            of a store.
+            Another node has this name. No parent is passed, or a parent is not in the topology, is
+            a sink or is passed twice. The topology has another spec with the name of a store.
         TypeError
-            The processor or a spec has another type.
+            The processor or a spec has another type, or ``parents`` is a str.
         """
         _check_processor(name, processor)
         specs = tuple(stores)
@@ -194,7 +194,8 @@ class Topology:
         Raises
         ------
         TopologyError
-            A node has this name, or a parent is missing, or is a sink.
+            Another node has this name. No parent is passed, or a parent is not in the topology, is
+            a sink or is passed twice.
         SpecError
             Kafka does not allow the name of the topic.
         """
@@ -202,7 +203,7 @@ class Topology:
 
     def _add(self, node: Node) -> Self:
         if not isinstance(node.name, str) or not node.name:
-            raise TopologyError(f"the name of a node must be a str with text, not {node.name!r}")
+            raise TopologyError(f"the name of a node must be a non-empty str, not {node.name!r}")
         if node.name in self._nodes:
             raise TopologyError(
                 f"the topology already has a node {node.name!r}; give the new node another name"
@@ -262,7 +263,7 @@ class Topology:
         return tuple(self._part(number, members) for number, members in enumerate(distinct))
 
     def whole(self) -> Subtopology:
-        """Return all nodes as one part, which one task can run, as in Kafka's test driver."""
+        """Return all nodes as one part, which one task can run, like Kafka's test driver."""
         return self._part(0, self._nodes)
 
     def _part(self, number: int, members: Iterable[str]) -> Subtopology:

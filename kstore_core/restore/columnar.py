@@ -1,7 +1,7 @@
 """The restore of many log records, given as Arrow columns, into an open store.
 
 The store then has the same content as after a put of each record in order. In a versioned store,
-the bytes of rows with older versions may differ from those that the puts would write; the versions
+the bytes of rows with older versions may differ from the bytes that puts would write; the versions
 are the same. If the store is empty, its rows are built without a Python object for each record. Use
 ``state.restore`` to restore from a changelog instead.
 """
@@ -54,8 +54,8 @@ def restore(
     headers : pyarrow.Array of list<struct<key: string, value: binary>>, optional
         The headers of the records. Formats without headers ignore them.
     at_once : bool
-        If True, write the rows during the call, so that the result has their number. If False, the
-        rows of few records may be written later, at the store's next use or commit.
+        If True, write the rows during the call, so that the result has their number. If False, and
+        the records are few, their rows may be written later, at the store's next use or commit.
 
     Raises
     ------
@@ -72,7 +72,11 @@ def restore(
 
 
 def can_restore_history(store: Any) -> bool:
-    """Return True if the store is versioned and has no rows, as :func:`restore_history` needs."""
+    """Return True if :func:`restore_history` can restore the store.
+
+    The store must be versioned and without rows, must not log its writes to a changelog, and
+    needs pyarrow.
+    """
     if store.spec.shape != "versioned" or isinstance(store.table, LoggedVersions):
         return False
     return VersionRestorer(store.spec, store.table, _BUILD_BYTES).is_empty
@@ -93,8 +97,8 @@ def restore_history(
     count : int
         The approximate number of all records.
     max_bytes : int
-        The approximate memory in bytes of the records that are restored together. Records that
-        exceed it are divided by key into temporary files.
+        The approximate memory in bytes of the records that are restored together. If the records
+        need more memory, they are divided by key into temporary files.
     scratch : Path
         The path of a folder for the temporary files.
 

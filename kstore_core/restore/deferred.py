@@ -68,7 +68,9 @@ def defer(store: Any, records: RecordColumns, max_bytes: int) -> Restored | None
         if waiting.is_settled:  # by the line above, or by another thread that used the store
             return None
         with uninterrupted():  # Stream time must not advance without the records.
-            waiting.make_room(records)
+            # Other stores may hold memory too. A spill would end the collection of versions.
+            is_full = not namespace.staging.has_room(weight(records))
+            waiting.make_room(records, spool=is_full and versions is not None)
             kept = records if versions is None else versions.advance(records)
             waiting.add(kept)
         if versions is None and waiting.held_bytes + weight(kept) > max_bytes:
@@ -132,9 +134,12 @@ class _Waiting:
         """The approximate memory in bytes of the records."""
         return self._gathered.held_bytes
 
-    def make_room(self, records: RecordColumns) -> None:
-        """Write the files that :meth:`add` needs, so that a failed write cannot interrupt `add`."""
-        self._gathered.make_room(records)
+    def make_room(self, records: RecordColumns, *, spool: bool) -> None:
+        """Write the files that :meth:`add` needs, so that a failed write cannot interrupt `add`.
+
+        If ``spool`` is true, move all records to files.
+        """
+        self._gathered.make_room(records, spool=spool)
         self._count(self._gathered.held_bytes)
 
     def add(self, records: RecordColumns) -> None:

@@ -35,13 +35,13 @@ The peak memory of a restore is a few times as large.
 BUILD_BYTES = 36 * 1024 * 1024
 """The limit in place of `BATCH_BYTES` if rows are built from all versions of a key.
 
-It is smaller, because building the rows needs more copies.
+This limit is smaller, because the build of the rows needs more copies of the records.
 """
 
 PUT_BYTES = 3 * 1024 * 1024
 """The limit in place of `BATCH_BYTES` if versions are put one by one.
 
-It is smaller, because each put rewrites a larger row.
+This limit is smaller, because each put rewrites a row that is larger than the version.
 """
 
 UNKNOWN_OFFSET = -4
@@ -164,8 +164,8 @@ def restore_log(
     -------
     Restored
     int or None
-        The first offset of an unfinished commit at the log's end, whose records were skipped; None
-        if no records were skipped.
+        The first offset of the unfinished commit at the log's end. The restore skipped its records.
+        None if no records were skipped.
 
     Raises
     ------

@@ -37,12 +37,14 @@ class Restored:
         The number of records that were read.
     late : int
         The number of these records that were skipped because they are older than the retention.
+        In a window or session store, a record that a later record supersedes does not count.
     rows : int
         The number of rows that were written to the engine or staged. A record whose row is written
         later counts as one row.
     offsets : mapping or None
-        The exact last offset of each input partition that the rows contain. A process that takes
-        over the task must resume its input after these offsets. None if they are not known.
+        For each input partition, the exact last offset whose record the rows contain; None if
+        these offsets are not known. A process that takes over the task must resume its input after
+        these offsets.
     """
 
     records: int = 0
@@ -61,7 +63,7 @@ class Restored:
 
 def is_empty(table: Table) -> bool:
     """Return True if a table has no rows. A table with staged rows counts as not empty."""
-    # With staged rows, a lookup of the first row would sort all of them in each batch.
+    # If rows are staged, a lookup of the first row would sort all staged rows in each batch.
     return not table.rows.is_staging and table.first(None, None) is None
 
 
@@ -101,8 +103,8 @@ class RowRestorer:
         Raises
         ------
         FormatError
-            A record has no key, or its key is not that of a window or session. The error has the
-            record's offset. None of these records was written.
+            A record has no key, or its key is not the key of a window or session. The error has
+            the record's offset. None of these records was written.
         SpecError
             The log belongs to a window store that retains duplicates, but this store does not
             retain duplicates.

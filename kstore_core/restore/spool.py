@@ -72,9 +72,12 @@ class Gathered:
         self._closing = ExitStack()
         self.held_bytes = 0
 
-    def make_room(self, records: RecordColumns) -> None:
-        """Move the records in memory to files, if `records` in addition would exceed the limit."""
-        if len(self._held) and self.held_bytes + weight(records) > self._max_bytes:
+    def make_room(self, records: RecordColumns, *, spool: bool = False) -> None:
+        """Move the records in memory to files, if `records` in addition would exceed the limit.
+
+        If ``spool`` is true, move them in any case.
+        """
+        if len(self._held) and (spool or self.held_bytes + weight(records) > self._max_bytes):
             self._spool()
 
     def add(self, records: RecordColumns) -> None:

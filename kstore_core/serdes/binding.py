@@ -1,4 +1,4 @@
-"""Serdes that know the topic of their records, as the serdes of Kafka do."""
+"""Functions that bind serdes to the topic of their records."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["bound", "bound_spec"]
 def bound(serde: Serde[Any], topic: str, *, is_key: bool) -> Serde[Any]:
     """Return the serde for the keys or the values of a topic.
 
-    This is the result of ``serde.bind(topic, is_key)`` if the serde has this method, and otherwise
-    the serde itself.
+    If the serde has the method ``bind``, the function returns the result of
+    ``serde.bind(topic, is_key)``. If not, it returns the serde itself.
     """
     bind = getattr(serde, "bind", None)
     return serde if bind is None else bind(topic, is_key)
@@ -27,12 +27,12 @@ def bound_spec(spec: Any, topic: str) -> Any:
     Raises
     ------
     SpecError
-        A serde keeps something in headers, but the store has none.
+        A serde writes the ID of its schema to a header, but the store has no headers.
     """
     for part in ("key", "value"):
         if getattr(getattr(spec, part), "needs_headers", False) and not spec.format.headers:
             raise SpecError(
-                f"the {part} serde of the store {spec.name!r} keeps its schema's ID in a header, "
+                f"the {part} serde of the store {spec.name!r} writes its schema's ID to a header, "
                 "but the store has no headers; use ids='prefix', or a store with headers"
             )
     key, value = bound(spec.key, topic, is_key=True), bound(spec.value, topic, is_key=False)

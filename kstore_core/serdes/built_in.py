@@ -1,4 +1,4 @@
-"""The serdes of values without parameters. Their bytes are those of Kafka's serdes."""
+"""The serdes without parameters. Their bytes are those of Kafka's serdes, if Kafka has one."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ _DAYS, _MICROS = struct.Struct(">i"), struct.Struct(">q")
 _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 
 BYTES: BuiltInSerde[bytes] = BuiltInSerde("bytes", "binary", _bytes, _bytes)
-"""The serde of bytes, which are not changed."""
+"""The serde of bytes. It does not change them."""
 UTF8: BuiltInSerde[str] = BuiltInSerde("utf8", "string", _utf8, _from_utf8)
 """The serde of text as UTF-8, as Kafka's StringSerializer writes it."""
 JSON: BuiltInSerde[Any] = BuiltInSerde("json", "string", _json, _from_json)
@@ -163,14 +163,14 @@ BOOLEAN: BuiltInSerde[bool] = BuiltInSerde("boolean", "bool", _boolean, _from_bo
 DATE: BuiltInSerde[datetime.date] = BuiltInSerde("date", "date32", _date, _from_date)
 """The serde of dates as the number of days since 1970-01-01 in 4 big-endian bytes.
 
-Kafka has no serde of dates. The bytes are those of its IntegerSerializer for this number."""
+Kafka has no serde of dates. Kafka's IntegerSerializer writes the same bytes for this number."""
 TIMESTAMP: BuiltInSerde[datetime.datetime] = BuiltInSerde(
     "timestamp", "timestamp", _timestamp, _from_timestamp
 )
 """The serde of points in time as microseconds since the epoch in 8 big-endian bytes.
 
 Values are aware datetimes. A value that is read is in UTC. Spark's timestamps have the same unit.
-Kafka has no serde of timestamps. The bytes are those of its LongSerializer for this number."""
+Kafka has no serde of timestamps. Kafka's LongSerializer writes the same bytes for this number."""
 
 BUILT_IN: dict[str, BuiltInSerde[Any]] = {
     serde.name: serde

@@ -42,9 +42,9 @@ def checked(kind: Type, value: Any, where: str) -> Any:
     kind : Type
         The type.
     value : object
-        The value. None is a null, and is allowed everywhere but as the key of a map.
+        The value. None is a null, which is not allowed as the key of a map.
     where : str
-        The serde and the path of the value in it, for messages.
+        The serde and the path of the value, for error messages.
 
     Returns
     -------
@@ -55,9 +55,10 @@ def checked(kind: Type, value: Any, where: str) -> Any:
     Raises
     ------
     TypeError
-        A value has another type, or a time is no aware datetime.
+        A value has another type.
     ValueError
-        A value does not fit, or a struct has an unknown field.
+        A value does not fit, a datetime is naive, a key of a map is None, or a struct has an
+        unknown field.
     """
     if value is None:
         return None
@@ -134,8 +135,8 @@ def fitted(kind: Type, value: Decimal, where: str) -> Decimal:
 
 
 def unscaled(kind: Type, value: Decimal) -> int:
-    """Return the number of a fitted decimal without its point."""
-    # Without a context of its own, scaleb would round the number to 28 digits.
+    """Return a fitted decimal as an integer without the decimal point."""
+    # With the default context, scaleb would round the number to 28 digits.
     return int(value.scaleb(kind.scale, context=_EXACT))
 
 

@@ -25,7 +25,7 @@ _END = _PREFIX.pack(_CONTINUES, 0)
 
 
 def row_of(kind: Type, data: bytes) -> Any:
-    """Return the row of a message as pyarrow returns it. Raise a FormatError if it is damaged."""
+    """Return the row of a message as pyarrow returns it. A damaged message raises a FormatError."""
     import pyarrow as pa
 
     return rows_of(kind, pa.array([bytes(data)], pa.binary()))[0].as_py()
@@ -44,7 +44,7 @@ def rows_of(kind: Type, column: pa.Array) -> pa.Array:
         view, place = memoryview(joined.as_buffer()), 0
         for size in pc.binary_length(column).to_pylist():
             if message_length(view, place) != size:
-                raise pa.ArrowInvalid("the length of a message is not that of its value")
+                raise pa.ArrowInvalid("a value is longer or shorter than its message")
             place += size
         schema = pa.schema(list(kind.arrow))
         stream = pa.py_buffer(b"".join([schema.serialize(), view, _END]))
@@ -59,7 +59,7 @@ def rows_of(kind: Type, column: pa.Array) -> pa.Array:
 
 
 def message_length(data: memoryview, place: int) -> int:
-    """Return the length of the message that begins at ``place``, with its metadata and body."""
+    """Return the length of the message that begins at ``place``, including metadata and body."""
     mark, size = _PREFIX.unpack_from(data, place)
     if mark != _CONTINUES or size <= 0:
         raise ValueError("a message does not begin with FF FF FF FF and a length")

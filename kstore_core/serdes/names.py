@@ -1,4 +1,4 @@
-"""The names of serdes, which the specs of stores contain."""
+"""Functions that find serdes by their names. The specs of stores contain these names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The serde of dataclasses, and of the other classes that the library msgspec knows."""
+"""The serde of dataclasses and of other classes that the library msgspec supports."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ class RecordSerde(BuiltInSerde[Any]):
         return self.type.arrow
 
     def from_arrow(self, value: Any) -> Any:
-        """Return a value of an Arrow column as :meth:`serialize` takes it, which is a dict."""
+        """Return a value of an Arrow column, which is a dict, as :meth:`serialize` accepts it."""
         return from_arrow(self.type, value)
 
     def arrow_value(self, value: Any) -> Any:
-        """Return an object as an Arrow column takes it, which is a dict."""
+        """Return an object as a dict, which an Arrow column accepts."""
         import datetime
 
         plain = (bytes, datetime.datetime, datetime.date)
@@ -93,7 +93,7 @@ def record(cls: type[T], form: str = "json") -> RecordSerde:
     Parameters
     ----------
     cls : type
-        A dataclass, or another class that the library msgspec knows: ``msgspec.Struct``, attrs,
+        A dataclass, or another class that the library msgspec supports: ``msgspec.Struct``, attrs,
         ``TypedDict``, ``NamedTuple``. The types of the fields are checked when bytes are read.
     form : {"json", "msgpack"}
         The form of the bytes.

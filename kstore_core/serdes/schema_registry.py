@@ -1,4 +1,4 @@
-"""Serdes of a Schema Registry, over the serialisers of the library ``confluent-kafka``."""
+"""Serdes of a Schema Registry. They use the serialisers of the library ``confluent-kafka``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["RegistrySerde", "registry"]
 
 _PREFIX = b"\0"
-"""The byte before an ID that is a prefix."""
+"""The first byte of a prefix with an ID."""
 
 _ID_HEADERS = {True: "__key_schema_id", False: "__value_schema_id"}
 
@@ -48,8 +48,8 @@ def registry(
         The schema of the values in Avro or JSON Schema, or the class of Protobuf messages.
     kind : {"avro", "json", "protobuf"}
     ids : {"header", "prefix"}
-        The place of the schema's ID: a header of the record, or a prefix of the bytes. A reader
-        finds both. Only a store with headers keeps IDs in headers.
+        The place to which the serde writes the schema's ID: a header of the record, or a prefix of
+        the bytes. The serde reads both places. ``"header"`` needs a store with headers.
     config : mapping, optional
         Further settings of the library's serialiser, such as ``{"auto.register.schemas": False}``.
 
@@ -58,7 +58,7 @@ def registry(
     SpecError
         An argument is not valid.
     EngineUnavailableError
-        The first use finds that the library is not installed.
+        The library is not installed. The first use of the serde raises this error.
     """
     check_choice("kind", kind, ("avro", "json", "protobuf"))
     check_choice("ids", ids, ("header", "prefix"))
@@ -68,10 +68,10 @@ def registry(
 class RegistrySerde:
     """A serde whose schema is in a Schema Registry; see :func:`registry`.
 
-    Its values are dicts. With Protobuf they are messages, and a write also accepts dicts of fields.
-    A write needs the name of the schema's subject, which usually contains the topic. So the serde
-    must be bound to a topic with :meth:`bind`. A store binds its serdes to the topic of its
-    changelog, or to ``<store>-changelog`` without a changelog.
+    The values are dicts. With Protobuf, the values are messages, and a write also accepts a dict of
+    fields. A write needs the name of the schema's subject, which usually contains the topic. So the
+    serde must be bound to a topic with :meth:`bind`. A store binds its serdes to the topic of its
+    changelog. A store without a changelog binds them to ``<store>-changelog``.
     """
 
     def __init__(
@@ -123,15 +123,15 @@ class RegistrySerde:
         return self.type.arrow
 
     def from_arrow(self, value: Any) -> Any:
-        """Return a value of an Arrow column as :meth:`serialize` takes it."""
+        """Return a value of an Arrow column as :meth:`serialize` accepts it."""
         return from_arrow(self.type, value)
 
     def arrow_value(self, value: Any) -> Any:
-        """Return a value as an Arrow column takes it: a message as a dict."""
+        """Return a value as an Arrow column accepts it. A message becomes a dict."""
         return _fields_of(value) if self._parts[1] == "protobuf" else value
 
     def serialize(self, value: Any, headers: Headers) -> bytes | None:
-        """Return the bytes of a value. With ``ids="header"``, set the ID's header."""
+        """Return the bytes of a value. With ``ids="header"``, add a header with the ID."""
         if self._at is None:
             raise SpecError(
                 f"{self!r} cannot write before it is bound to a topic, which names the subject of "
@@ -143,19 +143,20 @@ class RegistrySerde:
             value = self._parts[0](**value)
         data: bytes | None = self._both[0](value, _context(topic, is_key, added))
         for name, header in added:
-            headers.remove(name)  # of a record that was read with another schema
+            headers.remove(name)  # the ID of another schema
             headers.add(name, header)
         return data
 
     def deserialize(self, data: bytes, headers: Headers) -> Any:
-        """Return the value of bytes, whose ID is in a header or a prefix.
+        """Return the value that bytes contain. The ID is in a header or in a prefix of the bytes.
 
         With ``ids="header"``, bytes without an ID are read with the schema of the serde.
 
         Raises
         ------
         FormatError
-            The bytes have neither an ID nor the form of the serde's schema.
+            The bytes are not a value of their schema, or have no ID although ``ids`` is
+            ``"prefix"``.
         """
         topic, is_key = self._at or ("", False)
         found = headers.value(_ID_HEADERS[is_key])
@@ -166,7 +167,7 @@ class RegistrySerde:
                 except _format_errors(self._parts[1]):
                     if data[:1] != _PREFIX:
                         raise
-            # As a prefix, because the library refuses up to five bytes whose ID is in a header.
+            # Pass the ID as a prefix. The library rejects short values with the ID in a header.
             return self._both[1]((found or b"") + data, _context(topic, is_key, []))
         except _format_errors(self._parts[1]) as error:  # not those of the registry's server
             raise FormatError(f"stored bytes are not a value of {self!r}: {error}") from error
@@ -187,7 +188,7 @@ class RegistrySerde:
 
     @property
     def _both(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        """The library's serialiser and deserialiser, which the serdes of all topics share."""
+        """The library's serialiser and deserialiser. The bound copies of the serde share them."""
         if not self._made:
             self._made.append(self._make())
         return self._made[0]

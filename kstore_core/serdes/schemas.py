@@ -1,4 +1,4 @@
-"""The types of values that Avro, JSON and Protobuf schemas and Python classes describe."""
+"""The types of the values that Avro, JSON and Protobuf schemas and Python classes describe."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _JSON = {"boolean": "boolean", "integer": "bigint", "number": "double", "string"
 _PROTOBUF = {
     **dict.fromkeys((1,), "double"),
     **dict.fromkeys((2,), "float"),
-    **dict.fromkeys((5, 14, 15, 17), "int"),  # the value of an enum is a number
-    **dict.fromkeys((3, 4, 6, 7, 13, 16, 18), "bigint"),  # unsigned 32 bits need 64
+    **dict.fromkeys((5, 14, 15, 17), "int"),  # an enum is stored as a number
+    **dict.fromkeys((3, 4, 6, 7, 13, 16, 18), "bigint"),  # unsigned 32 bits need a bigint
     8: "boolean",
     9: "string",
     12: "binary",
 }
-"""The types of fields by their numbers in ``FieldDescriptor.Type``."""
+"""The types of fields, by the numbers of ``FieldDescriptor.Type``."""
 
 _CLASSES = {
     "BoolType": "boolean",
@@ -92,7 +92,7 @@ def json_type(schema: Mapping[str, Any]) -> Type:
     Raises
     ------
     SpecError
-        A part of the schema has no single type, such as one with ``anyOf`` or ``$ref``.
+        A part of the schema has no single type, for example a part with ``anyOf`` or ``$ref``.
     """
     kind = schema.get("type")
     if isinstance(kind, list):
@@ -144,12 +144,12 @@ def is_repeated(field: Any) -> bool:
 
 
 def class_type(cls: Any) -> Type:
-    """Return the type of the values of a class that msgspec knows.
+    """Return the type of the values of a class that msgspec supports.
 
     Raises
     ------
     SpecError
-        A part of the class has no type of its own, such as a union or a ``Decimal``.
+        A part of the class has no single Arrow type, such as a union or a ``Decimal``.
     """
     from msgspec import inspect
 

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def _named(name: str) -> object:
-    """Return the built-in serde with this name. The module that finds it imports this module."""
+    """Return the built-in serde with this name. The import is late, because it is circular."""
     return import_module("kstore_core.serdes.names").by_name(name)
 
 
@@ -27,8 +27,8 @@ class Serde(Protocol[T]):
 
     A serde may also have the method ``bind(topic, is_key)``, which returns the serde for the keys
     or the values of a topic. A store binds its serdes to the topic of its changelog. The optional
-    methods ``arrow_value(value)`` and ``from_arrow(value)`` convert a value to the form that
-    ``pyarrow.array`` takes, and back.
+    method ``arrow_value(value)`` converts a value to the form that ``pyarrow.array`` accepts. The
+    optional method ``from_arrow(value)`` converts it back.
 
     Attributes
     ----------

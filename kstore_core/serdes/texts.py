@@ -15,11 +15,11 @@ __all__ = ["value_of_text"]
 
 
 def value_of_text(serde: Serde[Any], text: str) -> Any:
-    """Return the value of a serde that a text describes.
+    """Convert a text to a value of a serde.
 
     The text of a date or of a time has the form of ISO 8601, and the text of a row is a JSON
-    object. For serdes of text and of bytes, and for serdes that are not built in, the text itself
-    is returned.
+    object. For ``UTF8``, ``BYTES``, ``record`` and serdes that are not built in, the function
+    returns the text itself.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def value_of_text(serde: Serde[Any], text: str) -> Any:
             raise ValueError("the JSON is nested too deeply") from error
     if serde is BOOLEAN:
         if text not in ("true", "false"):
-            raise ValueError("a boolean is true or false")
+            raise ValueError("a boolean must be true or false")
         return text == "true"
     if serde is DATE:
         return datetime.date.fromisoformat(text)
@@ -47,7 +47,7 @@ def value_of_text(serde: Serde[Any], text: str) -> Any:
         try:
             return Decimal(text)
         except InvalidOperation:
-            raise ValueError("a decimal has digits and at most one point") from None
+            raise ValueError("a decimal must have digits and at most one point") from None
     if isinstance(serde, TypedSerde):
         return json_row(serde.kind).decode(text.encode())
     return text

@@ -1,6 +1,7 @@
 """The serdes of values whose type has parameters: decimals and structs.
 
-The name of such a serde contains its type. So a reader makes the serde from the spec of a store.
+The name of such a serde contains the type. So a reader of a store can make the serde from the
+stored spec.
 """
 
 from __future__ import annotations
@@ -60,10 +61,11 @@ class TypedSerde(BuiltInSerde[Any]):
 
 
 def decimal(precision: int, scale: int) -> TypedSerde:
-    """Return the serde of decimals, which Python has as :class:`decimal.Decimal`.
+    """Return the serde of decimals, whose Python type is :class:`decimal.Decimal`.
 
-    The bytes are those of ``BigInteger.toByteArray`` in Java for the number without its point: the
-    shortest two's complement, big-endian. Kafka Connect's ``Decimal`` has the same bytes.
+    The bytes contain the number without its decimal point, as the shortest big-endian two's
+    complement. ``BigInteger.toByteArray`` in Java and Kafka Connect's ``Decimal`` give the same
+    bytes.
 
     Parameters
     ----------
@@ -81,9 +83,9 @@ def decimal(precision: int, scale: int) -> TypedSerde:
 
 
 def json_row(schema: Any) -> TypedSerde:
-    """Return the serde of structs as JSON objects, which Python has as dicts.
+    """Return the serde that encodes a struct, which is a dict in Python, as a JSON object.
 
-    A field that the object lacks is read as None, and other fields of the object are ignored.
+    If the object lacks a field, the field is read as None. Unknown fields are ignored.
 
     Parameters
     ----------
@@ -159,7 +161,7 @@ def _decimal(kind: Type) -> TypedSerde:
 @functools.lru_cache(maxsize=256)
 def _json_row(kind: Type) -> TypedSerde:
     where = f"serdes.json_row({str(kind)!r})"
-    # Only a decimal needs the digits of a number; json reads floats faster.
+    # Only a decimal needs all digits of a number. Parsing to floats is faster.
     exact = Decimal if any(part.name == "decimal" for part in leaves(kind)) else None
 
     def encode(value: Any) -> bytes:
@@ -233,7 +235,7 @@ _JSON_CLASSES: dict[str, tuple[type, ...]] = {
 
 
 def _from_json(kind: Type, value: Any, where: str) -> Any:
-    """Return the value that parsed JSON contains. Raise a FormatError if it has another type."""
+    """Convert parsed JSON to a value of ``kind``. Raise a FormatError if it has another type."""
     if value is None:
         return None
     _check_json_class(kind, value, where)
@@ -301,7 +303,7 @@ def _arrow_row(kind: Type) -> TypedSerde:
 
 
 def arrow_value(kind: Type, value: Any) -> Any:
-    """Return a checked value as pyarrow takes it, which are lists of pairs for maps."""
+    """Return a checked value as pyarrow accepts it: each map becomes a list of pairs."""
     if value is None or not kind.parts:
         return value
     match kind.name:

@@ -1,7 +1,7 @@
 """The types of typed values, with the names that they have in Spark SQL.
 
 A type is a frozen value. ``str(kind)`` is its name, such as ``struct<sku:string,price:int>``, and
-:func:`parse_type` reads this name. A name of a field that is not an identifier is in backquotes.
+:func:`parse_type` reads this name. Field names that are not identifiers are in backquotes.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Type:
 
     @property
     def arrow(self) -> pa.DataType:
-        """The Arrow type, as Spark makes it. Every field may be null, but not the key of a map."""
+        """The Arrow type that Spark uses. Every field may be null, but the key of a map may not."""
         import pyarrow as pa
 
         parts = [part.arrow for part in self.parts]
@@ -125,8 +125,8 @@ def type_of(schema: Any) -> Type:
     Parameters
     ----------
     schema : str, pyarrow.DataType, pyarrow.Schema, or a data type of Spark
-        The name of a type, or the object. Metadata and the flags of fields that must not be null
-        are ignored.
+        The name of a type, or an object with a type. Metadata is ignored, and so is the flag that a
+        field must not be null.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def parse_type(text: str) -> Type:
     Raises
     ------
     SpecError
-        The text is not the name of a type; the error contains the place of the fault.
+        The text is not the name of a type. The message contains the position of the fault.
     """
     tokens: list[tuple[str, int]] = []
     place = 0
@@ -267,7 +267,7 @@ def _struct(names: list[str], parts: list[Type]) -> Type:
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice or not names:
         fault = f"the field {twice[0]!r} twice" if twice else "no field"
-        raise SpecError(f"a struct has {fault}; each field must have a name of its own")
+        raise SpecError(f"a struct has {fault}; each field must have a different name")
     return Type("struct", tuple(names), tuple(parts))
 
 

@@ -19,8 +19,9 @@ def make_directory(directory: Path, *, synced: bool) -> None:
     Parameters
     ----------
     synced : bool
-        If True, sync the parents of the new directories, so that the directories survive a power
-        cut.
+        If True, sync the parents of the new directories, or the parent of ``directory`` if no
+        directory is new. The directories then survive a power cut. A parent that this user may
+        not read is not synced.
     """
     made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     directory.mkdir(parents=True, exist_ok=True)

@@ -2,9 +2,9 @@
 """Sections that delay signals, so that a Ctrl-C in a section is raised at the section's end.
 
 Python runs a signal handler between any two bytecodes of the main thread. An exception of the
-handler, such as KeyboardInterrupt, may come after a handle was opened and before any variable refers
-to it. A section of this module delays the handlers of Python until the section ends. The module is
-compiled, so no handler runs between its own steps.
+handler, such as KeyboardInterrupt, may come after a handle was opened and before any variable
+refers to the handle. A section of this module delays the handlers of Python until the section ends.
+The module is compiled, so no handler runs between its own steps.
 
 Use a section for short work, such as a commit. If the work must wait for a broker or a lock, put
 the wait into an :class:`interruptible` block, at a point where no change is incomplete.
@@ -28,7 +28,7 @@ cdef object _set_handler = _signal.signal
 
 cdef unsigned long _main = 0        # the thread that runs handlers; 0 until it is known
 cdef object _python = None          # the address of Python's C handler of signals
-cdef Py_ssize_t _depth = 0          # of nested sections of the main thread, which runs handlers
+cdef Py_ssize_t _depth = 0          # the number of nested sections of the main thread
 cdef list _replaced = []                # (signal, handler, restarts system calls) within a section
 cdef list _pending = []                # signals that arrived within the section
 
@@ -36,8 +36,8 @@ cdef list _pending = []                # signals that arrived within the section
 def _delay(signal, frame):
     """Delay a signal. This function is the handler of all signals within a section.
 
-    The function stores no reference to the frame, because such a reference would keep the objects
-    of the frame alive, such as scans.
+    The function stores no reference to the frame. A reference would keep the objects of the frame
+    alive, for example scans.
     """
     _pending.append(signal)
 
@@ -55,7 +55,7 @@ cdef bint _is_main() except -1:
             _set_handler(_signal.SIGINT, None)
         except ValueError:  # this is not the main thread
             return False
-        except TypeError:  # it is, because Python then complains that None is not a handler
+        except TypeError:  # this is the main thread, in which Python rejects the handler None
             _main = ident
     return ident == _main
 
@@ -118,7 +118,7 @@ cdef object _restore(list replaced):
     for signal, handler, restarts in replaced:
         while True:
             try:
-                if _handler_of(signal) is _delay:  # else the section has set another handler
+                if _handler_of(signal) is _delay:  # otherwise the section has set a new handler
                     _set(signal, handler, restarts)
             except BaseException as error:
                 raised = error
@@ -152,10 +152,10 @@ cdef class uninterrupted:
     A section delays signals only in the main thread, because Python calls signal handlers only in
     the main thread.
 
-    An exception KeyboardInterrupt may still leave the section, if it is raised in an
-    :class:`interruptible` block or is sent by ``PyThreadState_SetAsyncExc``. Then the local
-    variables of the frames in its traceback are cleared. So a handle is closed at once if only
-    these variables refer to the handle.
+    A KeyboardInterrupt may still leave the section, if it is raised in an :class:`interruptible`
+    block or is sent by ``PyThreadState_SetAsyncExc``. The section then clears the local variables
+    of the frames in the traceback. So a handle is closed at once if only these variables refer to
+    the handle.
     """
 
     cdef bint _counted
@@ -232,7 +232,7 @@ def enter(self):
 
 
 def _after_fork():
-    """Make the forking thread the main thread of the child, and forget sections of other threads."""
+    """Make the forking thread the child's main thread, and forget sections of other threads."""
     global _main, _depth, _replaced, _pending
     cdef list replaced = _replaced
     if _depth and PyThread_get_thread_ident() != _main:

@@ -47,8 +47,8 @@ class DirectoryLock:
     timeout_s : float
         The maximum time in seconds to wait until another owner releases the lock.
     check : callable, optional
-        A function that is called after the lock was taken. If it raises an error, the lock is
-        released and the file is unchanged.
+        A function that is called after the lock was taken. If the function raises an error, the
+        lock is released and the file is unchanged.
 
     Raises
     ------
@@ -117,8 +117,8 @@ class DirectoryLock:
                 continue
             if _is_still(self._fd, self.path):
                 return
-            # Kafka Streams deletes files that end in .lock, and a lock on a deleted file excludes
-            # nobody, so the lock is taken again on a new file.
+            # Kafka Streams deletes files that end in .lock. A lock on a deleted file excludes no
+            # other process, so take the lock again on a new file.
             self._abandon()
 
     def record(self, engine: str) -> None:
@@ -246,7 +246,7 @@ def recorded_engine(directory: Path) -> str | None:
 
 
 def lock_fault(directory: Path) -> str | None:
-    """Return the fault of a lock file, such as "is missing", or None if it names an engine."""
+    """Return the fault of a lock file, such as "is missing"; None if the file names an engine."""
     path = directory / LOCK_FILE
     if not os.path.lexists(path):
         return "is missing"
@@ -276,7 +276,7 @@ def _pid(content: dict[str, Any]) -> int | None:
 
 
 class Changes(NamedTuple):
-    """The number of beginnings and ends of changes to several databases, as the lock file shows it.
+    """The number of beginnings and ends of changes to several databases, from the lock file.
 
     ``at_rest`` is True if no change is in progress.
     """
@@ -312,10 +312,10 @@ def _is_alive(pid: int | None) -> bool:
 
 
 def _is_held(directory: Path) -> bool:
-    """Return True if any process has the lock. The process in the lock file does not run.
+    """Return True if any process has the lock. Call this if the recorded process does not run.
 
     A process in another container may have the lock, because its pid is not visible in this
-    container. This function takes the lock for a short time, in which no writer can take the lock.
+    container. This function takes the lock for a short time, and then no writer can take the lock.
     So call this function only if the writer has probably crashed.
     """
     with (directory / LOCK_FILE).open("rb") as file:

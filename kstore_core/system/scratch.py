@@ -79,7 +79,7 @@ class Scratch:
 
 
 def reap() -> list[Path]:
-    """Remove the temporary directories of this user's processes that have ended.
+    """Remove the temporary directories that ended processes of this user have left.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def _hold(file: Path, *, create: bool = False) -> int | None:
     """Lock a file and return its descriptor.
 
     Return None if another process has locked or replaced the file. If the file system has no
-    locks, return the descriptor with ``create``, and None without it.
+    locks, return the descriptor if ``create`` is True, otherwise None.
     """
     flags = os.O_CREAT | os.O_EXCL if create else 0
     held = os.open(file, os.O_RDWR | os.O_NOFOLLOW | flags, 0o600)

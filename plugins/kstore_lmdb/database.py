@@ -206,7 +206,7 @@ class LMDBDatabase(HandleDatabase):
         return LMDBSnapshot(self.path, self.guard, self.transaction())
 
     def checkpoint(self, target: Path) -> None:
-        """Write a compact copy of the rows that this handle can read to ``target``."""
+        """Write to ``target`` a compact copy of the rows that this handle can read."""
         self._check()
         check_target(target)
         with self._writing, translating(f"make a checkpoint in {target}", self.path):
@@ -223,7 +223,10 @@ class LMDBDatabase(HandleDatabase):
                 self._environment.native.sync(True)
 
     def close(self) -> None:
-        """End all scans and snapshots, and then close the files. A second close does nothing."""
+        """End all scans and snapshots, then release the environment and the writer's lock.
+
+        A second close does nothing.
+        """
         DATABASES.notice_fork()
         with self._writing, uninterrupted():
             if self._ended is None:

@@ -144,7 +144,7 @@ class Environment:
         )
 
     def lengthen_file(self, fd: int) -> None:
-        """Extend the data file so that it contains the space of all pages.
+        """Extend the data file so that it has room for all pages.
 
         The file may be shorter, because LMDB does not write a page that one transaction both
         allocates and frees.
@@ -161,7 +161,7 @@ class Environment:
     def abandon(self) -> None:
         """Never free the native environment in a forked process.
 
-        To free it would end the read transactions of the parent process.
+        If the process freed the environment, the read transactions of its parent would end.
         """
         leak(self.native)
         self.guard = threading.RLock()
@@ -216,8 +216,8 @@ class Environment:
         """Set ``handles`` to handles of the databases with these names."""
         handles = {name: self.handles[name] for name in names & self.handles.keys()}
         missing = names - handles.keys()
-        # Without this write transaction, ``open_db`` would begin one itself. It would hold the GIL
-        # while it waits for the writer of another process.
+        # Without this write transaction, ``open_db`` would begin one. ``open_db`` would then hold
+        # the GIL while it waits for the writer of another process.
         transaction = self.native.begin(write=True) if self._mode.writable else None
         with transaction or nullcontext(), suppress(lmdb.NotFoundError):
             for name in missing:

@@ -52,7 +52,7 @@ _LIMITS: tuple[tuple[type[lmdb.Error], str], ...] = (
     ),
     (
         lmdb.PanicError,
-        "An earlier failure has made it unusable. Close the store and open the store again",
+        "An earlier failure has made the database unusable. Close the store, and open it again",
     ),
 )
 

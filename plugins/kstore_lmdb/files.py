@@ -119,9 +119,9 @@ def check_length(path: Path, native: Environment) -> None:
     Nothing except the first bytes of the file may be read before this check.
 
     LMDB does not write a page that a transaction has both allocated and freed. This engine extends
-    the file after such a commit. If the process is killed before that, or another program writes
-    the file, the file may be too short without a loss. Then this function checks every page, which
-    is slow.
+    the file after such a commit. If the process is killed before the extension, or another program
+    writes the file, the file may be too short although no page in use is missing. So if the file is
+    too short, this function checks every page, which is slow.
     """
     data = path / DATA
     for attempt in range(_ATTEMPTS):
@@ -159,7 +159,7 @@ def page_faults(path: Path) -> list[str]:
             faults: list[str] = verify(str(path))
         except VerifyError as error:
             faults = [str(error)]
-        if not faults or _metas(path) == before:  # else a writer has reused pages during the check
+        if not faults or _metas(path) == before:  # otherwise a writer may have reused pages
             return [f"{DATA}: {fault}" for fault in faults]
     raise locked(
         path,
@@ -237,6 +237,6 @@ def clean_up(path: Path) -> None:
 def _aside(path: Path) -> str:
     """Return the prefix of temporary directories for ``path``.
 
-    It contains a hash of the name, because the name itself may be too long.
+    The prefix contains a hash of the store's name, because the name itself may be too long.
     """
     return f"{ASIDE}{hashlib.sha1(path.name.encode()).hexdigest()}-"

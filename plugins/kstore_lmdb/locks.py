@@ -40,14 +40,14 @@ class DataLock:
     Attributes
     ----------
     fd : int or None
-        The descriptor of the data file; None after a release. It is writable unless ``shared`` is
-        True.
+        The descriptor of the data file; None after a release. The descriptor is writable unless
+        ``shared`` is True.
 
     Raises
     ------
     EngineLockedError
-        Another handle holds the lock. Its ``pid`` is the process of this handle, or None if the
-        kernel does not report the process.
+        Another handle holds the lock. The attribute ``pid`` of the error is the process of the
+        other handle, or None if the kernel does not report the process.
     """
 
     fd: int | None = None
@@ -79,9 +79,9 @@ class DataLock:
             self.abandon()
 
     def abandon(self) -> None:
-        """Close the descriptor in a forked process without an unlock.
+        """Close the descriptor without an unlock.
 
-        An unlock would also end the lock of the parent process.
+        In a forked process an unlock would also end the lock of the parent process.
         """
         fd, self.fd = self.fd, None
         if fd is not None:

@@ -23,7 +23,7 @@ Lookup = Callable[[bytes], bytes | None]
 
 
 class Source(Protocol):
-    """A database or a snapshot. Its namespaces read with its read transaction."""
+    """A database or a snapshot, whose namespaces all read in one read transaction."""
 
     path: Path
 
@@ -36,12 +36,12 @@ class Source(Protocol):
 
 
 def rebindable(first: Callable[..., Any]) -> tuple[Lookup, Callable[..., None]]:
-    """Return a lookup function, and a function ``bind`` that replaces what the lookup calls.
+    """Return a lookup function, and a function ``bind`` that changes the lookup.
 
     ``bind(get, handle)`` makes the lookup call ``get(key, None, handle)``. ``bind()`` makes it call
-    ``first`` again. Callers may keep the lookup function, because ``bind`` also affects these
-    callers. So a lookup need not check whether the transaction is still current. Such a check would
-    take time.
+    ``first`` again. Callers may keep the lookup function, because ``bind`` changes this function
+    itself. So a lookup need not check whether the transaction is still current, which would take
+    time.
     """
     call, handle = first, None
 
@@ -50,7 +50,7 @@ def rebindable(first: Callable[..., Any]) -> tuple[Lookup, Callable[..., None]]:
 
     def bind(other: Callable[..., Any] = first, its: Any = None) -> None:
         nonlocal call, handle
-        if its is not None:  # before ``call``, so that a lookup of another thread works in between
+        if its is not None:  # set first, because another thread may look up a key in between
             handle = its
         call = other
 
@@ -58,7 +58,7 @@ def rebindable(first: Callable[..., Any]) -> tuple[Lookup, Callable[..., None]]:
 
 
 class LMDBNamespace(Namespace):
-    """A namespace of a database or snapshot, which provides the read transaction."""
+    """A namespace of a source. The source is a database or snapshot with a read transaction."""
 
     def __init__(self, name: str, source: Source) -> None:
         self.name = name

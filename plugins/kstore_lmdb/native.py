@@ -26,8 +26,9 @@ class Mode:
 def open_native(
     path: Path, options: LMDBOptions, form: LMDBFormat, mode: Mode, *, lock: bool = True
 ) -> lmdb.Environment:
-    """Open an environment. If there is little address space, its map is smaller than the option.
+    """Open an environment.
 
+    If the process has little address space, the map is smaller than the option ``map_size_bytes``.
     LMDB's mode ``writemap`` is not used, because in this mode a full disk kills the process.
     """
     size = -(-options.map_size_bytes // mmap.PAGESIZE) * mmap.PAGESIZE

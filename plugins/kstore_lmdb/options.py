@@ -53,7 +53,7 @@ class LMDBOptions(EngineOptions):
     ----------
     map_size_bytes : int
         The address space that an open reserves for the file. This space uses neither memory nor
-        disk. kstore enlarges it when the file has filled it.
+        disk. kstore enlarges the space when the file has filled it.
     format_version : str
         The format of new environments: ``"0.9"`` for keys of at most 511 bytes, or ``"1.0"`` for
         keys of at most 1978 bytes.

@@ -23,8 +23,8 @@ class Scan(ChunkScan):
     """An iterator of chunks of the rows with ``lo <= key < hi``.
 
     When a read transaction is restarted, its cursors become unusable. The scan then creates a new
-    cursor, which continues after the last row that the scan has yielded. Therefore each chunk moves
-    ``lo``, or in a reverse scan ``hi``, to the remaining rows.
+    cursor, which continues after the last row that the scan has yielded. Therefore the scan sets
+    ``lo``, or in a reverse scan ``hi``, to the bound of the remaining rows after each chunk.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Read transactions of an LMDB environment, which any thread may use for lookups and scans.
 
 LMDB cannot reuse the pages that an open read transaction may read. So a transaction must end when
-nobody uses it any more. It ends when its last reference is removed. The environment can end it too,
-but waits until no thread uses it.
+it is no longer used. A transaction ends when its last reference is removed. A database can also end
+a transaction, but waits until no thread uses the transaction.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ __all__ = ["EMPTY", "ReadTransaction"]
 EMPTY = ".empty"
 """The named database for rows with the empty key, which LMDB does not allow.
 
-It has one row for each namespace that has such a row. Its key is the name of the namespace.
+The database has one row for each namespace with an empty key. The key of this row is the name of
+the namespace.
 """
 
 _NO_KEY = b"\0"
@@ -39,7 +40,7 @@ class OpenScan(Protocol):
 
 
 class ReadTransaction:
-    """A read transaction that continues when LMDB ends its own transaction.
+    """A read transaction that continues when LMDB ends the native transaction.
 
     LMDB ends all transactions when the map grows or the environment is reopened. A read transaction
     of the last commit then begins again before the next write. An older read transaction continues

@@ -17,7 +17,7 @@ __all__ = ["apply", "ascending"]
 
 _LOAD_ROWS = 10_000
 _PIECE_ROWS = 512
-"""The number of rows that are checked and written together. They fit in the cache of the CPU."""
+"""The number of rows that are checked and written together, and fit in the cache of the CPU."""
 
 _BYTES = {bytes}
 _NONE = {type(None)}
@@ -79,7 +79,7 @@ def apply(
 
 
 class EmptyRow:
-    """The row of a namespace whose key is empty."""
+    """The row with the empty key in a namespace."""
 
     def __init__(self, transaction: lmdb.Transaction[bytes], handle: Any, name: str) -> None:
         self._transaction = transaction

@@ -33,15 +33,15 @@ __all__ = ["RocksDBDatabase"]
 _BUSY_WAIT_S = 0.001
 _UNLOGGED = write_options("changelog")
 _FREE_FOR_FLUSH = 4
-"""The free space on the disk that a flush for a scan needs, in units of all write buffers."""
+"""A scan begins a flush only if the disk has room for this many times the write buffers."""
 
 
 class RocksDBDatabase(HandleDatabase):
     """An open RocksDB database. A read-only database reads a temporary copy of its directory.
 
     The database holds a lock while it writes rows, and while it creates or drops a namespace. A
-    snapshot is created one column family after the other. It is consistent, because the database
-    holds the lock meanwhile. Lookups and scans acquire no lock.
+    snapshot is created one column family after the other. The snapshot is consistent, because the
+    database holds the lock meanwhile. Lookups and scans acquire no lock.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ class RocksDBDatabase(HandleDatabase):
     scratch : Path, optional
         The temporary directory that RocksDB has open. The database is writable if None.
     on_close : callable
-        A function without parameters that :meth:`close` calls after it has closed the files. It is
-        not called in a forked process.
+        A function without parameters, which :meth:`close` calls after it has closed the files. A
+        forked process does not call the function.
     """
 
     engine = "rocksdb"
@@ -90,7 +90,7 @@ class RocksDBDatabase(HandleDatabase):
         self._snapshots: weakref.WeakSet[RocksDBSnapshot | SnapshotNamespace] = weakref.WeakSet()
         self._scratch = scratch
         self._on_close = on_close
-        self._is_closed = False  # from here on, ``__del__`` warns if nobody has closed the database
+        self._is_closed = False  # from here on, ``__del__`` warns if the database was not closed
         for name in families:
             self._adopt(name)
         DATABASES.add(self)
@@ -315,7 +315,8 @@ class RocksDBDatabase(HandleDatabase):
         try:
             with uninterrupted(), suppress(Exception):  # the next write raises the same error
                 self._check()
-                # A flush that fails may lose rows that no log contains, so a read must not risk it.
+                # A failed flush may lose rows that no log contains. So a scan begins a flush only
+                # if the disk has enough space.
                 free = shutil.disk_usage(self.path).free
                 if free < _FREE_FOR_FLUSH * self._options.write_buffers_bytes:
                     return

@@ -46,8 +46,8 @@ def _inherit() -> None:
     """Prevent RocksDB's destructors from running when a forked process exits.
 
     The destructors join threads that the forked process does not have, so the process would end by
-    SIGSEGV. This also happens if all databases were closed before the fork. Therefore ``exit`` is
-    made to call ``_exit`` first.
+    SIGSEGV. This also happens if all databases were closed before the fork. Therefore this function
+    makes ``exit`` call ``_exit`` first, if the C library is glibc.
     """
     global _inherited
     _inherited = _inherited or _used

@@ -75,8 +75,9 @@ def forget() -> None:
 def _holder(lock_file: Path) -> tuple[bool, int | None]:
     """Return whether a process has locked ``lock_file``, and the pid of the process.
 
-    The pid is None if the kernel does not report it. If the system has no ``/proc``, the result is
-    ``(False, None)``. RocksDB then detects the lock when it opens the database.
+    The pid is None if the kernel does not report it. If the file is missing or the system has no
+    ``/proc``, the result is ``(False, None)``. RocksDB then detects a lock when it opens the
+    database.
     """
     try:
         return lock_holder(lock_file.stat(), "POSIX")

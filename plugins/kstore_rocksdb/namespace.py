@@ -34,7 +34,7 @@ __all__ = ["FamilyNamespace"]
 
 _LARGEST_COUNT = 2**63 - 1
 _OWN_ITERATORS = 16
-"""The number of scans that do not try an idle iterator after a scan that could not use one."""
+"""After a scan that cannot use an idle iterator, this number of scans do not try one."""
 
 Call = Callable[[Any], Any]
 Replace = Callable[[Call], None]
@@ -44,7 +44,7 @@ def guarded(call: Call, on_error: Callable[[Exception], Any]) -> tuple[Call, Rep
     """Return a lookup function that calls ``call``, and a function that replaces ``call``.
 
     If ``call`` raises, the lookup returns ``on_error(error)``. Callers may keep the lookup
-    function, because a replacement of ``call`` also affects these callers. So the lookup need not
+    function, because a replacement of ``call`` changes this function itself. So the lookup need not
     check for a close or a fork, which would take time.
     """
 
@@ -71,7 +71,7 @@ class FamilyNamespace(Reader):
     handle : ColumnFamily
         The handle of the library ``rocksdict`` for batches.
     changes : int
-        A number that is increased by 1 before and after each write. So it is odd during a write.
+        A number that increases by 1 before and after each write. So the number is odd in a write.
 
     After :meth:`end`, the properties ``native`` and ``handle`` raise an error, because a batch for
     a dropped column family damages the database.
@@ -211,9 +211,9 @@ class FamilyNamespace(Reader):
         """Return the start of a scan, whose first chunk an idle iterator reads; None if it fails.
 
         The method reuses the iterator of an earlier call, because the creation of an iterator takes
-        half the time of a short scan. It never uses an iterator from before the last write, because
-        each write replaces the list of idle iterators before the write is counted as done. A new
-        iterator with an upper bound reads the remaining rows.
+        half the time of a short scan. The method never uses an iterator from before the last write,
+        because each write replaces the list of idle iterators before the write is counted as done.
+        A new iterator with an upper bound reads the remaining rows.
         """
         changes = self.changes
         idle = self._idle
@@ -239,7 +239,7 @@ class FamilyNamespace(Reader):
     def _with_rest(
         self, keys: list[bytes], values: list[bytes], hi: bytes, changes: int
     ) -> tuple[Chunk, Iterator[Chunk]] | None:
-        """Return a chunk of rows, and a scan by a new iterator of the rows after it.
+        """Return a chunk, and a scan with a new iterator that returns the rows after the chunk.
 
         Return None if the iterator may see rows that were written after the chunk was read. The
         chunk was read when :attr:`changes` had the value ``changes``.
@@ -261,7 +261,7 @@ class FamilyNamespace(Reader):
             raise
 
     def has_unflushed_rows(self, rows_read: int) -> bool:
-        """Return True if some rows are not in table files yet. Begin a flush if it is worth it.
+        """Return True if some rows are not in table files yet. The call may begin a flush.
 
         Parameters
         ----------
@@ -321,7 +321,7 @@ class FamilyNamespace(Reader):
     def approximate_count(self) -> int:
         """Return RocksDB's estimate of the number of rows.
 
-        It may be too high, because RocksDB counts each write of a key.
+        The estimate may be too high, because RocksDB counts each write of a key.
         """
         self.check()
         with translating(f"count {self.name!r}", self._path):

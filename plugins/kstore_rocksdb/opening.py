@@ -59,7 +59,7 @@ def open_for_writing(
     EngineLockedError
         Another process or handle has the database open for writing.
     CorruptionError
-        Files of the database are damaged, or it has files with rows but no file ``CURRENT``.
+        Files of the database are damaged, or there are files with rows but no file ``CURRENT``.
     """
     forks.begin()
     claimed = locks.claim(path)
@@ -105,7 +105,7 @@ def open_for_reading(
     FileNotFoundError
         The directory contains no database, or the database was dropped meanwhile.
     CorruptionError
-        Files of the database are damaged, or it has files with rows but no file ``CURRENT``.
+        Files of the database are damaged, or there are files with rows but no file ``CURRENT``.
     """
     forks.begin()
     if not is_database(path):

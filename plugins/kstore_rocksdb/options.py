@@ -30,14 +30,17 @@ __all__ = ["OFFSETS", "NativeOptions", "RocksDBOptions", "write_options"]
 OFFSETS = "offsets"
 """The namespace in which Kafka Streams stores offsets, position and status.
 
-It has other options than the other namespaces.
+This namespace has other options than the other namespaces.
 """
 
 _KEPT_LOGS = 10
 _MOST_OPENING_THREADS = 16
 _NO_LIMIT = 2**60
 _FILTER_RATIO = 0.02
-"""The size of a write buffer's filter: 27 bits per key for rows of 170 bytes, 8 for 50 bytes."""
+"""The size of a filter divided by the size of its write buffer.
+
+The filter has 27 bits per key if rows have 170 bytes, and 8 bits per key if rows have 50 bytes.
+"""
 
 _PROFILES: dict[str, dict[str, Any]] = {
     "kstore": {},
@@ -68,8 +71,8 @@ class RocksDBOptions(EngineOptions):
     max_write_buffers : int
         The greatest number of write buffers of a namespace, including those that are being flushed.
     write_buffer_filter : bool
-        If True, each write buffer has a Bloom filter of its keys, which takes 2 % of its size.
-        Lookups of keys that are not in the buffer are then faster.
+        If True, each write buffer has a Bloom filter of its keys. The filter takes 2 % of the size
+        of the buffer. Lookups of keys that are not in the buffer are then faster.
     block_cache_bytes : int
         The size of the cache of uncompressed blocks, which all databases of an engine object share.
     block_size_bytes : int
@@ -86,10 +89,10 @@ class RocksDBOptions(EngineOptions):
         The number of background threads for all databases of the process. If it is 0, there is one
         thread per CPU, but at least 2 threads.
     max_open_files : int
-        The greatest number of open table files; no limit if -1. Read-only databases ignore it.
+        The greatest number of open table files; no limit if -1. Read-only databases have no limit.
     mmap_reads : bool
         If True, map table files into memory instead of reading blocks into the cache. Lookups are
-        faster. But if another program truncates an open table file, the process ends (SIGBUS).
+        then faster. But if another program truncates an open table file, the process ends (SIGBUS).
     offsets_write_buffer_bytes : int
         The size at which the write buffer of the namespace ``offsets`` is flushed.
     """

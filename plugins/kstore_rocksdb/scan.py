@@ -38,7 +38,7 @@ _ATTEMPT_CHUNKS = 16
 """The number of chunks of the largest size between two attempts to continue in table files."""
 
 HASTY = ReadOptions()
-"""The options of idle iterators, which fail at more than 256 successive deleted rows."""
+"""The options of idle iterators. Such an iterator fails at more than 256 successive deletes."""
 HASTY.set_max_skippable_internal_keys(256)
 
 OpenScans = dict[int, "ref[Scan]"]
@@ -46,7 +46,7 @@ OpenScans = dict[int, "ref[Scan]"]
 
 
 class Owner(Protocol):
-    """The namespace of a scan, as the scan uses it."""
+    """The part of a namespace that its scans use."""
 
     scans: OpenScans
 
@@ -58,7 +58,7 @@ class Owner(Protocol):
 
 
 class TablesOwner(Owner, Protocol):
-    """The namespace of a scan that may continue in table files."""
+    """The part of a namespace that scans use if they may continue in table files."""
 
     changes: int
 
@@ -101,7 +101,7 @@ class Scan(ChunkScan, ABC):
 
     @abstractmethod
     def _free(self, *, leaked: bool) -> None:
-        """Release the native objects. If ``leaked``, they must never be freed."""
+        """Release the native objects. If ``leaked``, Python must never free the objects."""
 
     def __next__(self) -> Chunk:
         if not self._reading:
@@ -266,7 +266,7 @@ class FamilyScan(Scan):
         if leaked:
             leak(self._native)
             leak(self)
-        self._native = None  # another thread may use the iterator, which needs its options
+        self._native = None  # keep the options, because another thread may still use the iterator
 
 
 def positioned(
@@ -324,7 +324,7 @@ def take_forward(native: RdictIter, size: int, keys: list[bytes], values: list[b
 def take_below(
     native: RdictIter, size: int, keys: list[bytes], values: list[bytes], hi: bytes
 ) -> bool:
-    """Append up to ``size`` rows with keys below ``hi``, as :func:`take_forward` does."""
+    """Append up to ``size`` rows with keys below ``hi``. See :func:`take_forward`."""
     for _ in range(size):
         key = native.key()
         if key is None:

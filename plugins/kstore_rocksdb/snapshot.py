@@ -1,8 +1,8 @@
 """Snapshots of a RocksDB database.
 
-A snapshot of the library ``rocksdict`` is correct for lookups, but its iterators return the rows as
-of the iterator's creation. So kstore uses a snapshot of the library only for lookups. For scans it
-uses an iterator that was created together with the snapshot.
+A snapshot of the library ``rocksdict`` is correct for lookups. But an iterator of the snapshot
+returns the rows as of the creation of the iterator. So kstore uses a snapshot of the library only
+for lookups. For scans, kstore uses an iterator that was created together with the snapshot.
 """
 
 from __future__ import annotations

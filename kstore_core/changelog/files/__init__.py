@@ -1,1 +1,1 @@
-"""The changelogs in files, which are directories of log segments in Kafka's own format."""
+"""The changelogs in files. Each is a directory of log segments in Kafka's format."""

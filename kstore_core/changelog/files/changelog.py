@@ -39,7 +39,7 @@ __all__ = ["FileChangelog"]
 class FileChangelog(LogHandle):
     """One partition of a changelog topic, stored as files in a directory.
 
-    Only one process can write to a log. Any number of processes may read it at the same time. A
+    Only one process can write to a log. Many processes may read the log at the same time. A
     reader may see some batches of a commit before it sees all its batches.
 
     An interrupted write may leave bytes after the last whole batch. Opening the log does not remove
@@ -48,8 +48,8 @@ class FileChangelog(LogHandle):
     Parameters
     ----------
     root : path-like
-        The directory that contains the directories of partitions. It is created if it is missing,
-        unless `read_only`.
+        The directory that contains the directories of partitions. A missing directory is created,
+        unless `read_only` is True.
     topic : str
     partition : int
         The number of the partition, 0 or more.
@@ -64,8 +64,8 @@ class FileChangelog(LogHandle):
     batch_bytes : int
         The size of a record batch in bytes, before compression.
     linger_bytes : int
-        The size in bytes of the queued keys, values and headers above which the log writes the
-        queued records before the commit.
+        The maximum size in bytes of the queued keys, values and headers. Above this size the log
+        writes the queued records before the commit.
     lock_timeout_s : float
         The maximum time in seconds to wait until another writer closes the log.
     clock : callable
@@ -113,7 +113,7 @@ class FileChangelog(LogHandle):
         check_choice("durability", durability, DURABILITY_LEVELS)
         if partition < 0:
             raise SpecError(f"the partition of {topic} must be 0 or above, not {partition}")
-        crc32c(b"")  # This raises an error if its library is missing, before anything is created.
+        crc32c(b"")  # If the library is missing, this call fails before any file is created.
         self.topic = topic
         self.partition = partition
         self.path = Path(root).resolve() / f"{check_topic(topic)}-{partition}"
@@ -219,7 +219,7 @@ class FileChangelog(LogHandle):
         Raises
         ------
         InconsistentStateError
-            The log ends before `from_offset`. So it is not the expected log, or it has lost
+            The log ends before `from_offset`. Either it is not the expected log, or it has lost
             records.
         CorruptionError
             Bytes are damaged, or a segment is missing. The message names the place.
@@ -256,7 +256,7 @@ class FileChangelog(LogHandle):
             return compaction.compact(self.path, self._writer.tail.segment, self.config, now_ms)
 
     def roll(self) -> None:
-        """Write the queued records and close the last segment, so that it can be compacted."""
+        """Write the queued records and close the last segment. Compaction can then include it."""
         self._check_writer()
         with self._guard, uninterrupted():
             self._send_pending()
@@ -278,8 +278,8 @@ class FileChangelog(LogHandle):
     def _end(self) -> tuple[Tail, Rest]:
         """Return the end of the last whole batch, and the bytes after this batch.
 
-        If this log is open for writing, the end is known. Otherwise this method searches the files,
-        which another process may change during the search.
+        If this log is open for writing, the end is known. In a read-only log, this method searches
+        the files, and another process may change the files during the search.
         """
         self._check()
         if not self.read_only:
@@ -304,7 +304,7 @@ class FileChangelog(LogHandle):
                     return seen, rest
 
     def _is_last(self, segment: Segment) -> bool:
-        """Return True if a segment is still the last one, which compaction does not change."""
+        """Return True if a segment is still the last one. Compaction leaves it unchanged."""
         return list_segments(self.path)[-1:] == [segment]
 
     def _checked_end(self) -> tuple[Tail, Rest]:

@@ -1,4 +1,4 @@
-"""The compaction of a log, which removes superseded records and expired segments.
+"""The compaction of a log. It removes superseded records and expired segments.
 
 Of the records with equal keys only the last one stays, as with Kafka's log cleaner. Compaction does
 not change the last segment, and it does not change the offsets or the order of records.
@@ -50,7 +50,7 @@ from kstore_core.system.interrupts import interruptible, uninterrupted
 __all__ = ["Compacted", "compact", "tidy"]
 
 _MAX_KEYS = 1_000_000
-"""The approximate number of keys in a pass of a compaction, whose last offsets are in memory."""
+"""The approximate maximum number of keys in a pass. Their last offsets are in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,8 @@ def tidy(directory: Path) -> None:
 def _remove_merged(target: Segment, offsets: list[int]) -> None:
     """Remove the segments that were merged into `target`, if `target` contains all of them.
 
-    The call checks this by the end of the newest merged segment. So it removes this segment last,
-    and the next call can check again if this call is interrupted.
+    The call compares the end of `target` with the end of the newest merged segment. It removes
+    this segment last, so that the next call can compare again if this call is interrupted.
     """
     directory = target.path.parent
     left = [s for s in map(partial(Segment.at, directory), offsets) if s.path.exists()]
@@ -265,7 +265,7 @@ def _groups(segments: list[Segment], end: int, segment_bytes: int) -> Iterator[l
 def _rewrite(
     group: list[Segment], last: dict[bytes | None, int], config: LogConfig, now_ms: int
 ) -> Compacted:
-    """Replace a group of segments by one segment, which has the records that remain."""
+    """Replace a group of segments by one segment with the remaining records."""
     target, *merged = group
     size = sum(segment.path.stat().st_size for segment in group)
     draft = target.path.with_name(target.path.name + DRAFT)
@@ -302,7 +302,7 @@ def _write_draft(
     config: LogConfig,
     now_ms: int,
 ) -> tuple[int, bool]:
-    """Write the records of a group that remain to a new file.
+    """Write the remaining records of a group to a new file.
 
     Returns
     -------

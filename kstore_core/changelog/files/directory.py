@@ -1,6 +1,6 @@
 """The names of stores' changelogs.
 
-The topic contains the application ID and the store's name. The partition is that of the task.
+The topic contains the application ID and the store's name. The partition is the task's partition.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def partition_for(task: Path, given: int | None, changelogs: str) -> int:
 
 
 def log_at(place: Path) -> Partition | None:
-    """Return the topic and partition in a directory's name, or None if it names no log."""
+    """Return the topic and partition in a log directory's name, or None for another name."""
     named = _LOG.fullmatch(place.name)
     return None if named is None else (named[1], int(named[2]))
 

@@ -17,7 +17,7 @@ def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordCo
     """Yield the records from an offset (inclusive) up to a tail, or beyond the tail.
 
     If the segment of the tail was compacted during the read, records after the tail are read too,
-    because they may have superseded records before it.
+    because records after the tail may have superseded records before the tail.
 
     Raises
     ------
@@ -52,8 +52,8 @@ def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordCo
 def _gap_behind(segment: Segment, segments: list[Segment]) -> int | None:
     """Return the end offset of a segment if the next segment begins at another offset, else None.
 
-    The caller must check this before it reads the segment's records. If two files were swapped, the
-    caller would otherwise restore wrong records before it reaches the gap.
+    The caller must look for a gap before it reads the segment's records. Without this check, it
+    would restore wrong records from two swapped files before it reaches the gap.
     """
     after = next((one for one in segments if one.base_offset > segment.base_offset), None)
     if after is None:

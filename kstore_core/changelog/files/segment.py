@@ -1,4 +1,4 @@
-"""The segment of a log, which is a file that contains consecutive batches of records."""
+"""The segments of a log. A segment is a file that contains consecutive batches of records."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ __all__ = [
 ]
 
 MAX_OFFSET_DELTA = 2**31 - 1
-"""The greatest difference between the offsets of a segment, which Kafka stores as a 32-bit int."""
+"""The greatest difference between offsets of a segment. Kafka stores it as a 32-bit int."""
 
 DRAFT = ".cleaned"
-"""The suffix of the draft of a segment, which compaction writes and then renames."""
+"""The suffix of a draft. Compaction writes a segment as a draft, and then renames the draft."""
 
 MERGED = ".merged"
 """The suffix of the file that lists the segments which compaction merges into another segment.
@@ -211,7 +211,7 @@ def _walk(segment: Segment, at: int, verify: bool) -> Iterator[tuple[BatchHead, 
 def _check_reach(segment: Segment, last_offset: int) -> None:
     """Raise CorruptionError if an offset is too far from the segment's base offset.
 
-    This finds damaged offsets, which the checksums of batches do not cover.
+    The check finds damaged offsets, because the checksums of batches do not cover offsets.
     """
     if last_offset - segment.base_offset > MAX_OFFSET_DELTA:
         raise CorruptionError(
@@ -301,7 +301,7 @@ def _are_zeros(file: int, position: int) -> bool:
 
 @contextmanager
 def _open(segment: Segment) -> Iterator[int]:
-    # A file object is used because it closes its descriptor when Python frees it.
+    # Unlike a bare descriptor, a file object is closed when Python frees the object.
     with segment.path.open("rb", buffering=0) as file:
         yield file.fileno()
 

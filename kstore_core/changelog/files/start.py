@@ -1,4 +1,4 @@
-"""The file with a log's first offset, which shows whether the log's first segment is missing.
+"""The file with a log's first offset. It shows whether the log's first segment is missing.
 
 The file ``.kstore.start`` has the offset, and the offset's checksum in hexadecimal digits. The
 first write to a log creates the file, so a log that has this file and no whole batch has lost data.
@@ -68,8 +68,8 @@ def forget_start(directory: Path) -> None:
 
 def start_fault(directory: Path, segments: list[Segment]) -> str | None:
     """Return an error text if the first segment of a log is missing, else None."""
-    # This is read after the segments were listed, because expiry updates the file before it removes
-    # segments.
+    # The caller has listed the segments before this read of the start file, because expiry updates
+    # the file before it removes segments.
     start = noted_start(directory)
     if start is None or not segments or segments[0].base_offset <= start:
         return None

@@ -23,7 +23,7 @@ from kstore_core.system.directories import sync_directory
 __all__ = ["CUT", "Rest", "Tail", "cut_rest", "cuts", "find_end"]
 
 CUT = ".cut-"
-"""The text between the segment's name and a number in the name of a file of removed bytes.
+"""The text after the segment's name in the name of a file of removed bytes; a number follows.
 
 Before the first write, kstore moves the bytes after a segment's last whole batch to such a file.
 """
@@ -108,7 +108,7 @@ def find_end(
     Parameters
     ----------
     after : Tail, optional
-        The result of an earlier search. If it is in this segment, the search begins there.
+        The result of an earlier search. If this end is in `segment`, the search begins there.
     verify : bool
         Check the checksums of all batches.
 
@@ -134,7 +134,7 @@ def find_end(
 def _rest_of(tail: Tail) -> Rest | None:
     """Return the bytes after a segment's last whole batch.
 
-    Return None if a writer has added a whole batch since the search, so that the caller must search
+    Return None if a writer has added a whole batch since the search. The caller must then search
     again.
     """
     with tail.segment.path.open("rb") as file:
@@ -143,7 +143,7 @@ def _rest_of(tail: Tail) -> Rest | None:
             return Rest("none")
         begun = begun_before_zeros(file.fileno(), tail.segment, tail.position, tail.next_offset)
         if begun is not None:
-            # The first bytes of a batch, which are its offset and its length, may be zeros too.
+            # A batch begins with its offset and its length, and their bytes may be zeros too.
             is_head = size < _LENGTH_END and not any(tail.next_offset.to_bytes(8)[:size])
             return Rest("torn", size) if is_head else Rest("zeros", size, begun=begun)
         file.seek(tail.position)

@@ -37,7 +37,7 @@ class LogWriter:
     rest : Rest
         The bytes after this batch.
     segment_bytes : int
-        The largest size of a segment in bytes.
+        The maximum size of a segment in bytes. A batch that is larger is alone in its segment.
     durability : Durability
         With "power", `sync` syncs the written batches. With "changelog", the writer syncs a segment
         only when it closes the segment. With "process", the writer never syncs.
@@ -45,7 +45,8 @@ class LogWriter:
     Attributes
     ----------
     rest : Rest
-        The bytes after the last whole batch that the first write will move; empty after this write.
+        The bytes after the last whole batch. The first write moves these bytes to another file.
+        After this write, `rest` is empty.
     lost : bool
         True if the disk failed to sync. The log must then be opened again to find its end.
     """
@@ -179,9 +180,9 @@ class LogWriter:
     def _settle(self) -> None:
         """Make the files end at the tail.
 
-        This undoes an interrupted write. If the log ended with an incomplete batch when it was
-        opened, the method also moves these bytes to another file. If this call is interrupted, the
-        next write repeats the call.
+        The method undoes an interrupted write. If the log had bytes after its last whole batch when
+        it was opened, the method also moves these bytes to another file. If this call is
+        interrupted, the next write repeats the call.
         """
         if self._undo is not None:
             self._take_back(self._undo)

@@ -33,7 +33,7 @@ class KafkaChangelog(LogHandle):
 
     When a commit returns, its records are in all in-sync replicas. Only one process at a time may
     write to the partition. The user must ensure this, because Kafka stops a second writer only if
-    both have the same transactional id.
+    both writers have the same transactional id.
 
     Parameters
     ----------
@@ -47,13 +47,13 @@ class KafkaChangelog(LogHandle):
     read_only : bool
         If True, the log can only be read.
     linger_bytes : int
-        The size in bytes of the queued keys, values and headers above which the log sends the
-        queued records before the commit.
+        The maximum size in bytes of the queued keys, values and headers. Above this size the log
+        sends the queued records before the commit.
     timeout_s : float
         The time in seconds after which an operation fails if the brokers do not answer.
     producer : confluent_kafka.Producer, optional
-        A transactional producer of the caller, which sends the records in the caller's
-        transaction. Readers get them when the caller has committed it.
+        A transactional producer of the caller. The log sends the records in the caller's
+        transaction, and readers get the records after the caller has committed the transaction.
 
     Attributes
     ----------
@@ -156,8 +156,8 @@ class KafkaChangelog(LogHandle):
         Raises
         ------
         InconsistentStateError
-            The log ends before `from_offset`, so it is not the expected log or has lost records. Or
-            records expired during the read.
+            The log ends before `from_offset`: either it is not the expected log, or it has lost
+            records. Or records expired during the read.
         CorruptionError
             The checksum of a batch is wrong.
         EngineError

@@ -41,13 +41,13 @@ _OURS |= {"error_cb", "logger", "on_delivery", "delivery.report.only.error"}
 """The settings that a user cannot change, because the changelog's guarantees depend on them."""
 
 _REBOOTSTRAPS = 0x020B0000
-"""The version of librdkafka from which on it has the setting ``metadata.recovery.strategy``."""
+"""The first version of librdkafka that has the setting ``metadata.recovery.strategy``."""
 
 _PASSING = UNREACHABLE | {"_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_OR_PART"}
 _PASSING |= {"NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE"}
 _PASSING |= {"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"}
-"""The errors that may end soon, because a broker cannot be reached, a topic was just created, or
-the coordinator of a group has just moved."""
+"""The transient errors: a broker cannot be reached, a topic was just created, or the coordinator
+of a group has just moved."""
 
 
 class Cluster:
@@ -67,7 +67,8 @@ class Cluster:
     library : module
         The module confluent_kafka.
     trouble : KafkaError or None
-        The last error that a client reported. It explains why an operation then times out.
+        The last error that a client reported. If a later operation times out, this error explains
+        why.
 
     Raises
     ------
@@ -124,10 +125,10 @@ class Cluster:
         )
 
     def member(self, group: str, *, isolation: str, reset: str, timeout_s: float) -> Consumer:
-        """Return a consumer that joins a group, which assigns partitions to it.
+        """Return a consumer that joins a group. The group assigns partitions to the consumer.
 
-        ``reset`` is the start in a partition without a committed offset. After ``timeout_s``
-        seconds, the group assigns the partitions of a silent member to others.
+        ``reset`` determines where the consumer starts in a partition without a committed offset.
+        After ``timeout_s`` seconds, the group assigns the partitions of a silent member to others.
         """
         kind: type[Consumer] = self.library.Consumer
         own = {
@@ -137,19 +138,19 @@ class Cluster:
             "auto.offset.reset": reset,
             "enable.partition.eof": False,
             "session.timeout.ms": int(timeout_s * 1000),
-            # If topics have equal numbers of partitions, it assigns equal partitions of all of them
-            # to one member.
+            # If all topics have the same number of partitions, this strategy assigns the
+            # partitions with the same number to the same member.
             "partition.assignment.strategy": "range",
         }
         return self._made(kind, {"check.crcs": True, **self._settings, **own})
 
     def group(self, name: str) -> Consumer:
-        """Return a consumer of a group that it does not join, to read its committed offsets."""
+        """Return a consumer that reads the committed offsets of a group, but does not join it."""
         kind: type[Consumer] = self.library.Consumer
         return self._made(kind, {**self._settings, **_CONSUMER, "group.id": name})
 
     def producer(self, transactional_id: str | None = None, **more: Any) -> Producer:
-        """Return an idempotent producer. All in-sync replicas have a record when it is acked.
+        """Return an idempotent producer. All in-sync replicas have each acknowledged record.
 
         With ``transactional_id``, the producer is transactional. The caller must initialise it.
         """
@@ -160,8 +161,8 @@ class Cluster:
             own |= {"transactional.id": transactional_id}
             own["transaction.timeout.ms"] = max(1000, own["message.timeout.ms"])
             if self.library.libversion()[1] >= _REBOOTSTRAPS:
-                # After a restart of all brokers, librdkafka would forget the coordinator of the
-                # transaction, and not find it again within the time limit.
+                # Without this setting, after a restart of all brokers, librdkafka would forget the
+                # coordinator of the transaction, and not find it again within the time limit.
                 own["metadata.recovery.strategy"] = "none"
         return self._made(kind, {**defaults, **self._settings, **own})
 
@@ -181,7 +182,7 @@ class Cluster:
         if isinstance(client, self.library.Producer):
             client.purge()
         if hasattr(client, "close"):
-            # A producer that another one has fenced cannot abort its transaction.
+            # A producer that another producer has fenced cannot abort its transaction.
             with contextlib.suppress(self.library.KafkaException):
                 client.close()
 
@@ -215,12 +216,12 @@ class Cluster:
                 time.sleep(0.02)
 
     def passes(self, error: KafkaError) -> bool:
-        """Return True if an error is transient, which means that a retry may succeed."""
+        """Return True if an error is transient, so that a retry may succeed."""
         return error.name() in _PASSING or error.retriable()
 
     @property
     def is_refused(self) -> bool:
-        """Return True if the brokers reject this client, which means that a retry fails too."""
+        """Return True if the brokers reject this client, so that a retry fails too."""
         return self.trouble is not None and self.trouble.name() in REFUSED
 
     def error(self, error: KafkaError | None, doing: str) -> KStoreError:

@@ -31,8 +31,8 @@ class KafkaChangelogs:
     application_id, partition : optional
         As in `ChangelogDirectory`.
     partitions : int, optional
-        The number of partitions of each topic, which is the number of tasks. If it is given,
-        missing topics are created. If it is not given, the topics must exist.
+        The number of partitions of each topic, which is the number of tasks. If the argument is
+        given, missing topics are created. If it is not given, the topics must exist.
     replication_factor : int
         The replication factor of new topics; the brokers' default if -1.
     settings : mapping of str to object, optional
@@ -87,8 +87,8 @@ class KafkaChangelogs:
         SpecError
             No partition is given, and the state directory's name contains no partition. Or Kafka
             does not allow the topic's name. Or the topic is missing, and `partitions` is not given.
-            Or the topic does not have `partitions` partitions. Or the topic's settings would lose
-            records that a restore needs.
+            Or the number of the topic's partitions is not `partitions`. Or the topic's settings
+            would lose records that a restore needs.
         StateError, EngineLockedError, EngineError, EngineUnavailableError
             The changelog cannot be opened; see `KafkaChangelog`.
         """

@@ -20,7 +20,7 @@ REFUSED = frozenset({"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL"})
 UNREACHABLE = frozenset(
     {"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_MSG_TIMED_OUT", "_RESOLVE"}
 )
-"""The errors that no longer occur when a broker can be reached again."""
+"""The errors that end when a broker can be reached again."""
 
 _Meaning = tuple[type[KStoreError], str]
 

@@ -39,8 +39,8 @@ def read_partition(
         consumer.assign([cluster.library.TopicPartition(topic, partition, from_offset)])
         next_offset, moved_at = from_offset, time.monotonic()
         while next_offset < end:
-            # A call that does not wait returns at most the content of the consumer's queue, which
-            # has a limit in bytes.
+            # A call that does not wait returns at most the content of the consumer's queue. The
+            # queue has a limit in bytes.
             messages = consumer.consume(_AT_ONCE, 0) or consumer.consume(1, 0.1)
             columns, reached = _columns(cluster, messages, doing, end)
             if reached > next_offset:

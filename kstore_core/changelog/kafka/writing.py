@@ -22,9 +22,10 @@ _FOLLOWING = frozenset({"_MSG_TIMED_OUT", "_PURGE_QUEUE", "_PURGE_INFLIGHT", "_F
 
 
 def pairs_of(headers: Headers, doing: str) -> list[tuple[str, str | bytes | None]]:
-    """Return headers as confluent-kafka takes them.
+    """Return headers in the form that confluent-kafka accepts.
 
-    Raises UnsupportedError, whose text begins with ``doing``, if it would change a key.
+    Raise UnsupportedError if confluent-kafka would change a key. The text of the error begins with
+    ``doing``.
     """
     pairs: list[tuple[str, str | bytes | None]] = [(key, value) for key, value in headers]
     if any("\0" in key for key, _ in pairs):
@@ -47,8 +48,9 @@ class PartitionWriter:
     """A writer that sends records in order and waits until all in-sync replicas have them.
 
     After a failed send, the writer uses the same producer again. The producer's batches contain an
-    epoch, by which brokers reject late batches of the failed send. Otherwise late batches could be
-    stored after newer records. A transactional ``producer`` of the caller must be in a transaction.
+    epoch, and brokers use this epoch to reject late batches of the failed send. Without the epoch,
+    late batches could be stored after newer records. A transactional ``producer`` of the caller
+    must be in a transaction.
 
     Attributes
     ----------
@@ -87,8 +89,8 @@ class PartitionWriter:
             with self._cluster.explained(self._doing):
                 self._produce(records, outcomes)
         finally:
-            # The library reports a record that is not acknowledged in time as failed, so flush
-            # returns.
+            # The library reports a record as failed if the record is not acknowledged in time. So
+            # flush returns.
             if self._producer.flush(self._cluster.timeout_s + 5):
                 self._producer.purge()
                 self._producer.flush(5)
@@ -106,8 +108,8 @@ class PartitionWriter:
     def _produce(self, records: RecordColumns, outcomes: _Outcomes) -> None:
         producer = self._producer
         produce, topic, partition = producer.produce, self._topic, self._partition
-        # The library calls this with (error or None, message), so the dict has the last message of
-        # each outcome.
+        # The library calls this method with (error or None, message). So the dict has the last
+        # message of each outcome.
         on_delivery = outcomes.__setitem__
         for record in records:
             headers = pairs_of(record.headers, self._doing) if record.headers else None

@@ -1,12 +1,12 @@
 # cython: language_level=3
-"""Buffers of Arrow columns. Those of one table can share large pages of memory."""
+"""Buffers of Arrow columns. The buffers of one table can share large pages of memory."""
 
 
 cdef class Arena:
     """Inside ``with Arena():``, the columns of this thread share large pages.
 
-    A first touch of a page enters the kernel. With pages of 2 MiB instead of 4 KiB this happens 512
-    times less often. The memory is freed when no buffer in it is left.
+    The first access to a page enters the kernel. Pages of 2 MiB need 512 times fewer of these
+    accesses than pages of 4 KiB. The memory is freed with the last buffer in it.
     """
 
     cdef void *outer

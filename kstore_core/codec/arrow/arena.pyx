@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
-"""Allocate the buffers of Arrow columns, each alone or together with others of a table."""
+"""Allocate the buffers of Arrow columns, either alone or together with others of a table."""
 
 cimport cython
 
@@ -22,7 +22,7 @@ cdef extern from *:
     #define KSTORE_LARGEST ((size_t)32 << 20)
     #define KSTORE_HEAD ((size_t)64)
 
-    /* A block is freed by the last of its owners: its buffers, and the scope while it is open. */
+    /* The owners of a block are its buffers and the open scope. The last owner frees the block. */
     typedef struct {
         void *base;
         size_t size, used, end;
@@ -42,7 +42,7 @@ cdef extern from *:
             munmap(block->base, block->size);
     }
 
-    /* A block that has room for `size` bytes; NULL if there is none to be had. */
+    /* Return a block that has room for `size` bytes, or NULL if it cannot be allocated. */
     static kstore_block *kstore_room(kstore_scope *scope, size_t size) {
         kstore_block *block = scope->block;
         uintptr_t first;
@@ -58,7 +58,7 @@ cdef extern from *:
         if (base == MAP_FAILED)
             return NULL;
         first = ((uintptr_t)base + KSTORE_PAGE - 1) & ~(uintptr_t)(KSTORE_PAGE - 1);
-        madvise((void *)first, scope->next, MADV_HUGEPAGE);     /* a hint: its failure is none */
+        madvise((void *)first, scope->next, MADV_HUGEPAGE);     /* only a hint, which may fail */
         kstore_disown(block);
         block = (kstore_block *)first;
         block->base = base;
@@ -77,7 +77,7 @@ cdef extern from *:
         kstore_scope *scope = (kstore_scope *)calloc(1, sizeof(kstore_scope));
         if (scope != NULL)
             scope->next = KSTORE_PAGE;
-        kstore_current = scope;     /* without memory for a scope: buffers of their own */
+        kstore_current = scope;     /* NULL: each buffer is allocated alone */
         return outer;
     }
 
@@ -93,7 +93,7 @@ cdef extern from *:
     static void kstore_leave(void *outer) { (void)outer; }
     #endif
 
-    /* The head of a buffer is the block that it lies in, or NULL. */
+    /* The head of a buffer points to the block of the buffer, or is NULL. */
     static void *kstore_new(size_t size) {
         char *head = NULL;
         kstore_block *block = NULL;

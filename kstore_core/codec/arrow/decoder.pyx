@@ -28,21 +28,21 @@ cdef extern from "Python.h":
     PyObject *Py_None
     PyObject **PySequence_Fast_ITEMS(PyObject *sequence)
     int PyBytes_CheckExact(PyObject *data)
-    # Both read fields of an object that does not change, so they need no GIL.
+    # Both functions read fields of an object that does not change, so they need no GIL.
     Py_ssize_t PyBytes_GET_SIZE(PyObject *data) nogil
     char *PyBytes_AS_STRING(PyObject *data) nogil
 
 
 cdef enum Headers:
     PARSED                      # lists of keys and values
-    AS_BYTES                    # not checked
-    LEFT_OUT                    # not checked
+    AS_BYTES                    # encoded bytes, not checked
+    LEFT_OUT                    # no headers in the result; not checked
 
 
 cdef struct Job:
     Layout layout
     Headers wanted
-    bint parsed                 # headers as lists rather than as bytes
+    bint parsed                 # True for headers as lists, False for headers as bytes
     PyObject **items            # the rows as bytes objects and None; NULL for an Arrow column
     bint plain_keys             # all header keys are ASCII
     Texts rows
@@ -327,7 +327,7 @@ def milliseconds(column, str name not None):
             raise TypeError(f"{name}: row {i} has no time")
         time = times.data[i]
         if times.divide > 1:
-            time = time // times.divide     # Python's division: towards the past
+            time = time // times.divide     # Python's division rounds down.
         found.append(time * <object>times.multiply if times.multiply > 1 else time)
     return found
 

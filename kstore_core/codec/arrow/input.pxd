@@ -59,7 +59,7 @@ cdef struct Times:
 # A column of list<struct<key: string, value: binary>>.
 cdef struct HeaderLists:
     int64_t length
-    bint absent                 # True if no column was passed, so that no row has headers
+    bint absent                 # True if no column was passed; then no row has headers
     Bits valid
     Offsets offsets
     Bits entry_valid

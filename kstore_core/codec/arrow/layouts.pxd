@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The layouts of stored values that an Arrow column can be encoded in."""
+"""The layouts of the stored values to which an Arrow column can be encoded."""
 
 
 cdef struct Layout:

@@ -2,8 +2,9 @@
 # cython: embedsignature=True, embedsignature.format=clinic
 """Conversions of stored rows to an older format, which has no headers or no timestamps.
 
-A downgrade removes these parts from the values; it is the reverse of a conversion in `upgrades`. A
-store is never downgraded in place: a migration writes the rows to a new store (docs/migrate.md).
+A downgrade removes headers or timestamps from the values, and so reverses a conversion in
+`upgrades`. A store is never downgraded in place: a migration writes the converted rows to a new
+store (docs/migrate.md).
 """
 
 from libc.stdint cimport int32_t, uint8_t
@@ -30,7 +31,7 @@ cdef bytes LATEST_PREFIX = b"\xff" * SEGMENT_BYTES
 
 
 cdef class Strip:
-    """A conversion that removes headers or timestamps from stored values, and counts them.
+    """A conversion that removes headers or timestamps from stored values. It counts the removals.
 
     Parameters
     ----------
@@ -151,7 +152,7 @@ cdef class Strip:
             close_view(&view)
 
     cdef Py_ssize_t _skipped(self, const uint8_t *data, Py_ssize_t size) except -1:
-        """Return the number of bytes to remove, and count the headers and timestamps in them."""
+        """Return the number of bytes to remove, and count the headers and timestamps among them."""
         cdef Reader reader, inside
         cdef Py_ssize_t length = 0
         cdef int32_t count = 0

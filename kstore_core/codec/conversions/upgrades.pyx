@@ -3,8 +3,8 @@
 """Conversions of stored rows to a newer format (docs/formats.md, Conversions).
 
 A conversion takes the key and value of a row and returns the value in the newer format. Unlike the
-functions of `conversions.values`, which convert any bytes as Kafka does, these conversions check
-the row. They raise `FormatError` if the converted row could not be read.
+functions of `conversions.values`, which convert any bytes like Kafka, these conversions check the
+row. They raise `FormatError` if a reader could not read the converted row.
 """
 
 from libc.stdint cimport INT32_MAX, int32_t, uint8_t

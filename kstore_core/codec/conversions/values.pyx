@@ -80,7 +80,7 @@ cdef bytes tail(object buf, bint timed, Py_ssize_t skipped):
 
 
 cdef inline object timestamp_of(object buf, bint with_headers):
-    """Return the timestamp after the headers, or the bytes of both if `with_headers`."""
+    """Return the timestamp after the headers. If `with_headers`, return both as bytes."""
     cdef View view
     cdef Reader reader
     open_view(buf, &view)

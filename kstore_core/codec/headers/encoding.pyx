@@ -78,8 +78,8 @@ def encode_headers(headers):
     Returns
     -------
     bytes
-        The encoded headers; ``b""`` if `headers` is None or empty. Unchanged headers that were made
-        from bytes give exactly those bytes.
+        The encoded headers; ``b""`` if `headers` is None or empty. If the headers were made from
+        bytes and not changed, the result is equal to these bytes.
 
     Raises
     ------

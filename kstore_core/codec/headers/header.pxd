@@ -8,7 +8,7 @@ cdef class Header:
     cdef readonly str key
     cdef bytes _value
     cdef bytes _source          # contains the value until it is read; None afterwards
-    cdef Py_ssize_t _start      # the position of the value in it
+    cdef Py_ssize_t _start      # the position of the value in _source
     cdef Py_ssize_t _size
 
     cdef bytes read(self)

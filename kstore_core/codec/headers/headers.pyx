@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from kstore_core.errors import FormatError, ReadOnlyHeadersError
 
 cdef enum:
-    # The greatest number of bytes that Headers may keep in memory besides their own.
+    # The greatest number of bytes of other data that Headers may keep in memory.
     SHARED_BYTES = 1024
 
 @cython.final
 @cython.freelist(256)
-@cython.no_gc           # it refers to bytes and Header objects only, which cannot form a cycle
+@cython.no_gc           # Its bytes and Header objects cannot form a cycle.
 cdef class Headers:
     """The headers of a record: a sequence of `Header` pairs in which keys may repeat.
 
@@ -66,7 +66,7 @@ cdef class Headers:
 
     @property
     def read_only(self):
-        """bool: True if the headers cannot be changed. Call `copy` to get changeable headers."""
+        """bool: True if the headers cannot be changed. A `copy` of them can be changed."""
         return self._read_only
 
     def add(self, key, value):

@@ -2,7 +2,7 @@
 # cython: embedsignature=True, embedsignature.format=clinic
 """Functions that build and split composite keys (docs/formats.md, Keys).
 
-A composite key contains a key, and the times of its window or session, or the key's segment. Times
+A composite key contains a key, and either the times of its window or session, or its segment. Times
 are milliseconds since the epoch. All integers are signed and big-endian, so the keys sort by time
 if no time is negative. A key that is not bytes-like raises a TypeError. A number that does not fit
 its field raises an OverflowError.
@@ -23,7 +23,7 @@ from kstore_core.errors import FormatError
 cdef struct Times:
     int64_t first       # the window's start, or the session's end
     int64_t second      # the session's start
-    int32_t number      # the sequence number that tells duplicates apart
+    int32_t number      # the sequence number, which distinguishes duplicates
     int width           # size in bytes: 8 (first), 12 (first, number) or 16 (first, second)
 
 

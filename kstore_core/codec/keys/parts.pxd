@@ -17,7 +17,7 @@ cdef struct Parts:
     Py_ssize_t key_size
     int64_t first       # the window's start, or the session's end
     int64_t second      # the session's start; 0 for a window
-    int32_t number      # the sequence number that tells duplicates apart; 0 if absent
+    int32_t number      # the sequence number, which distinguishes duplicates; 0 if absent
 
 
 cdef inline bint take_apart(

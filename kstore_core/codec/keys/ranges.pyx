@@ -48,8 +48,8 @@ cdef class KeyLayout:
     def segment_time(self, bytes row not None):
         """Return the time (ms) that determines the segment of a row.
 
-        It is the start of a window or the end of a session. Raise FormatError if the row does not
-        have this layout.
+        This time is the start of a window or the end of a session. Raise FormatError if the row
+        does not have this layout.
         """
         cdef Parts parts
         self.parts(row, &parts)
@@ -205,9 +205,9 @@ def last_row_of(bytes key not None, bytes suffix not None):
     """Return the greatest possible row of the keys up to and including `key`.
 
     A row consists of a key and its times, and `suffix` contains the greatest times. The result is
-    not always ``key + suffix``. A prefix of `key` sorts before `key`, but the times follow a key
-    directly. So the row of the prefix may sort after the rows of `key`. The function compares the
-    rows of all prefixes of `key`. A comparison reads at most ``len(suffix)`` bytes.
+    not always ``key + suffix``. A prefix of `key` sorts before `key`. But the times follow a key
+    directly, so a row of the prefix may sort after the rows of `key`. The function therefore
+    compares the rows of all prefixes of `key`. A comparison reads at most ``len(suffix)`` bytes.
     """
     cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(key)
     cdef const uint8_t *times = <const uint8_t *>PyBytes_AS_STRING(suffix)

@@ -79,8 +79,8 @@ cdef class RowPairs:
     def segment_time(self, bytes row not None):
         """Return the time (ms) that determines the segment of a row.
 
-        It is the start of a window or the end of a session. Raise FormatError if `row` is neither
-        the key of a row nor the key of an index row.
+        This time is the start of a window or the end of a session. Raise FormatError if `row` is
+        neither the key of a row nor the key of an index row.
         """
         cdef Parts parts
         self._take_apart(row, &parts)

@@ -152,7 +152,7 @@ def log_to_arrow(columns, layout):
         allocate_texts(&keys, source.length, key_bytes, False)
         allocate_texts(&rows, source.length, row_bytes, False)
         allocate_times(&times, source.length)
-        # The GIL is held, so that no other thread appends records meanwhile.
+        # This block keeps the GIL, so no other thread can append records meanwhile.
         write_columns(source, &how, &keys, &rows, &times)
         return texts_array(&keys, False), texts_array(&rows, False), times_array(&times)
     finally:

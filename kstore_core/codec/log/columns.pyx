@@ -192,8 +192,8 @@ cdef class RecordColumns:
     def with_header_bytes(self, part):
         """Return the indexes of the records whose encoded headers contain the bytes `part`.
 
-        The method finds records that may have a certain header key, and decodes no headers. A
-        header value may contain the same bytes, so check the headers of the records that it finds.
+        Use this method to find records that may have a certain header key. It decodes no headers.
+        Check the headers of the result, because a header value may contain the same bytes.
 
         Returns
         -------
@@ -233,7 +233,7 @@ cdef class RecordColumns:
         return found
 
     def chosen(self, mask):
-        """Return the records that `mask` selects: those whose byte in it is not 0.
+        """Return the records whose byte in `mask` is not 0.
 
         The result shares the bytes of the records.
 

@@ -11,7 +11,7 @@ from kstore_core.codec.log.rows cimport refuse_null_key
 from kstore_core.codec.log.columns cimport RecordColumns, Slot
 
 
-# A record to sort. `prefix` contains 8 bytes of its key, those after the part common to all keys.
+# A record to sort. `prefix` contains the 8 bytes of its key after the prefix common to all keys.
 cdef struct Place:
     uint64_t prefix
     const Slot *slot
@@ -247,8 +247,8 @@ def split_by_key(columns, count, seed):
 cdef uint64_t hash_of(const Slot *slot, uint64_t hashed) noexcept nogil:
     """Return the FNV-1a hash of a key with its high bits mixed in.
 
-    The hash cannot be murmur2, because Kafka chooses the partition by murmur2. The murmur2 hashes
-    of the keys in one partition are not evenly distributed.
+    The hash must not be murmur2. Kafka chooses the partition of a key by murmur2, so the murmur2
+    hashes of the keys in one partition are not evenly distributed.
     """
     cdef Py_ssize_t i
     for i in range(slot.key_size):

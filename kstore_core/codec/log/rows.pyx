@@ -217,7 +217,7 @@ def log_to_rows(columns, layout):
     cdef list keys = [], rows = []
     row_layout(layout, &how)
     for i in range(source.length):
-        if i + AHEAD < source.length:  # the records are often not in the order of their memory
+        if i + AHEAD < source.length:  # records often have another order than their bytes in memory
             prefetch_slot(&source.slots[i + AHEAD])
         slot = &source.slots[i]
         refuse_null_key(slot)

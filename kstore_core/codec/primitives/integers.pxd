@@ -9,7 +9,7 @@ cdef extern from "Python.h":
 
 
 cdef inline int64_t as_i64(object number, str what) except? -1:
-    """Convert an int to 64 bits. A float raises TypeError; too large an int, OverflowError."""
+    """Convert an int to 64 bits. Raise TypeError for a float, OverflowError for a large int."""
     cdef int overflow = 0
     cdef int64_t result
     if not PyLong_CheckExact(number):
@@ -24,7 +24,7 @@ cdef inline int64_t as_i64(object number, str what) except? -1:
 
 
 cdef inline int32_t as_i32(object number, str what) except? -1:
-    """Convert an int to 32 bits. A float raises TypeError; too large an int, OverflowError."""
+    """Convert an int to 32 bits. Raise TypeError for a float, OverflowError for a large int."""
     cdef int64_t result = as_i64(number, what)
     if not INT32_MIN <= result <= INT32_MAX:
         raise OverflowError(f"{what}: {number} does not fit a signed integer of 32 bits")

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Functions that replace invalid UTF-8 as ``bytes.decode("utf-8", "replace")`` does. No GIL."""
+"""Functions that replace invalid UTF-8 like ``bytes.decode("utf-8", "replace")``, without GIL."""
 
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memcpy

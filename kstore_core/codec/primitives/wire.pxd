@@ -1,9 +1,9 @@
 # cython: language_level=3
 """Functions that read and write big-endian integers and varints, without Python objects.
 
-The functions raise no exceptions, so the hot path has no code for them. If the bytes are malformed,
-a function returns a fault, and its reader stays at the faulty field. The caller then calls
-`faults.raise_fault`, which raises a FormatError.
+The functions raise no exceptions, so the hot path has no code for exceptions. If the bytes are
+malformed, a function returns a fault, and its reader stays at the faulty field. The caller then
+calls `faults.raise_fault`, which raises a FormatError.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t

@@ -49,7 +49,7 @@ cdef bytes joined(object value, object headers, bint timed, int64_t timestamp):
 
 
 cdef int read_parts(Reader *reader, const View *view, bint timed, Py_ssize_t *headers) except -1:
-    """Move `reader` to the encoded headers. Check their size, and set `headers` to it."""
+    """Move `reader` to the encoded headers. Check their size, and set `headers` to the size."""
     cdef Fault fault
     open_reader(reader, view.data, view.size)
     fault = read_size(reader, 0, headers)
@@ -104,7 +104,7 @@ def encode_value_timestamp_headers(value, timestamp, headers=None):
     Raises
     ------
     TypeError, FormatError
-        If `encode_headers` raises it for `headers`.
+        If `encode_headers` raises this error for `headers`.
     """
     if value is None:
         return None
@@ -140,7 +140,7 @@ def decode_value_timestamp_headers(buf):
 def encode_aggregation_with_headers(value, headers=None):
     """Encode an aggregation with its headers: ``varint(H) headers[H] value``.
 
-    Session stores with headers contain such values (KIP-1271). So do versioned stores with headers.
+    Session stores with headers (KIP-1271) and versioned stores with headers contain such values.
     The parameters, the result and the errors are those of `encode_value_timestamp_headers`.
     """
     if value is None:
@@ -151,7 +151,7 @@ def encode_aggregation_with_headers(value, headers=None):
 def decode_aggregation_with_headers(buf):
     """Decode ``varint(H) headers[H] value`` to the aggregation and the headers.
 
-    The parameter and the errors are those of `decode_value_timestamp_headers`. The headers are
-    decoded at their first access, too.
+    The parameter and the errors are those of `decode_value_timestamp_headers`. Like there, the
+    headers are decoded at the first access.
     """
     return None if buf is None else separated(buf, False)

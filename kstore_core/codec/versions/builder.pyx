@@ -193,8 +193,8 @@ def build_version_rows(keys, timestamps, values, *, segment_interval_ms, first_l
     - The last version of a key is in its latest row, unless that version is a delete.
     - Every earlier version is in the segment that contains the end of its validity.
     - A delete between two versions of a segment row is a tombstone in that row.
-    - A delete of a key without a valid version becomes a degenerate row, if the segment has no row
-      for the key. A degenerate row contains only a tombstone.
+    - A delete of a key without a valid version becomes a degenerate row, unless the segment already
+      has a row for the key. A degenerate row contains only a tombstone.
     - Versions in expired segments are left out.
 
     Parameters
@@ -224,8 +224,8 @@ def build_version_rows(keys, timestamps, values, *, segment_interval_ms, first_l
     TypeError
         If a column is not an Arrow array of one of the types above.
     ValueError
-        If the columns differ in length or are not sorted, if a key or a timestamp is null, or if a
-        value exceeds 2**31 - 1 bytes. Also if a version that has not expired belongs to a segment
+        If the columns differ in length or are not sorted, if a key or a timestamp is null, if a
+        value exceeds 2**31 - 1 bytes, or if a version that has not expired belongs to a segment
         with a negative number. The message names the row.
     OverflowError
         If the keys of the rows exceed 2**31 - 1 bytes in total and `keys` does not have a large

@@ -38,7 +38,7 @@ cdef struct Plan:
     int64_t first_live
     bint open_row               # True if the last of `rows` is a segment row of the current key
     bint has_latest             # True if the last version of the current key is not a delete
-    Entry latest                # that last version
+    Entry latest                # the last version of the current key
     int64_t key
 
 
@@ -86,7 +86,7 @@ cdef inline Planned *row_in(Plan *plan, int64_t segment) noexcept nogil:
 cdef inline void append(
     Plan *plan, int64_t segment, int64_t valid_from, int64_t valid_to, int64_t source
 ) noexcept nogil:
-    """Add the newest version to the row of a segment. It is valid until `valid_to`."""
+    """Add a version, which is valid until `valid_to`, as the newest version of a segment's row."""
     cdef Planned *row = row_in(plan, segment)
     cdef int64_t end
     if row is NULL:

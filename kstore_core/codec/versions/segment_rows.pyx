@@ -62,7 +62,7 @@ def degenerate_row(timestamp):
 # ---------------------------------------------------------------- looking at a row
 
 cdef Row checked_head(object row) except *:
-    """Check a row and return its fields. Do not use the field `data`: its view is closed."""
+    """Check a row and return its fields. Do not use the field `data`, whose view is closed."""
     cdef View view
     cdef Row layout
     open_checked(row, &view, &layout)
@@ -192,8 +192,8 @@ def find_all(row, from_ts, to_ts):
 def insert_as_latest(row, valid_from, valid_to, value):
     """Return a row with an added newest version.
 
-    Versions that begin at or after `valid_from` are removed, because they come from an interrupted
-    write. If the newest version ends before `valid_from`, a tombstone fills the gap.
+    The function removes versions that begin at or after `valid_from`, because they come from an
+    interrupted write. If the newest version ends before `valid_from`, a tombstone fills the gap.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ def insert_as_latest(row, valid_from, valid_to, value):
 
 
 def insert_as_earliest(row, timestamp, value):
-    """Return a row with one more version, which is valid from `timestamp` to `min_timestamp(row)`.
+    """Return a row with one more version, valid from `timestamp` until `min_timestamp(row)`.
 
     Raises
     ------
@@ -286,7 +286,7 @@ def insert(row, timestamp, value, index):
         If `index` is negative or greater than the number of versions.
     ValueError
         If `timestamp` is not between the times of the next older and the next newer version, both
-        exclusive. Also if the row is degenerate.
+        exclusive, or if the row is degenerate.
     FormatError
         If the row is malformed.
     """
@@ -302,7 +302,7 @@ def update(row, timestamp, value, index):
         If there is no version at `index`.
     ValueError
         If `timestamp` is not between the times of the next older and the next newer version, both
-        exclusive. Also if the row is degenerate.
+        exclusive, or if the row is degenerate.
     FormatError
         If the row is malformed.
     """

@@ -186,7 +186,7 @@ def _migrations(root: Path) -> Iterator[Finding]:
 
 
 def disk(root: Path) -> Iterator[Finding]:
-    """Report if the disk of the state directory or of the temporary directory is nearly full.
+    """Report a nearly full disk of the state directory or of the temporary directory.
 
     Readers copy files to the temporary directory.
     """

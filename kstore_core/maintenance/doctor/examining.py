@@ -1,4 +1,4 @@
-"""The examination of a state directory and its environment, which changes nothing."""
+"""The examination of a state directory and its environment. It changes nothing."""
 
 from __future__ import annotations
 

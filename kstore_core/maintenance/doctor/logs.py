@@ -1,4 +1,4 @@
-"""The checks of the ends of changelogs in files, and of bytes that writers have cut off logs."""
+"""The checks of the ends of changelogs in files, and of the bytes that writers cut off a log."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The quarantine of a damaged store, which renames the store's directory and deletes nothing.
+"""The quarantine of a damaged store, after which the store can be restored.
 
-Afterwards the store can be restored.
+The quarantine renames the store's directory and deletes nothing.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def set_aside(
 
 
 def _make(target: Path, engine: str) -> None:
-    """Make a state directory with a lock file, which names the engine.
+    """Make a state directory with a lock file. The lock file names the engine.
 
     Without a lock file kstore would take the directory for a new state directory.
     """

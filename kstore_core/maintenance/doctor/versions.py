@@ -1,4 +1,4 @@
-"""A check for files that were written by a RocksDB that is newer than the installed one."""
+"""A check for files that a newer RocksDB than the installed one has written."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ with tempfile.TemporaryDirectory() as root:
 def rocksdb_versions(engine: Engine, root: Path, *, sound: bool) -> Iterator[Finding]:
     """Report a store that a newer RocksDB than the installed version has written.
 
-    Kafka Streams and the Python binding contain different versions of RocksDB, which usually read
-    each other's files. If all stores could be read, the finding is only a note. The binding has no
-    function for its RocksDB version, so a subprocess writes a database, whose files name it.
+    Kafka Streams and the Python binding contain different versions of RocksDB, and these versions
+    usually read each other's files. If all stores could be read, the finding is only a note. The
+    binding has no function that returns its RocksDB version. So a subprocess writes a database, and
+    the files of this database name the version.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The upgrade of a store, which converts all rows that still have an older format.
+"""The upgrade of a store. It converts all rows that still have an older format.
 
 See docs/upgrade.md.
 """

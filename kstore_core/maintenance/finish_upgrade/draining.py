@@ -63,7 +63,7 @@ def drain(
     FormatDowngradeError, InconsistentStateError
         See :func:`check_namespaces`.
     FormatError
-        A row cannot be converted. Its batch and all later batches are unchanged.
+        A row cannot be converted. The batch of this row and all later batches are unchanged.
     """
     found = check_namespaces(database, target, shape)
     record = read_record(database.namespace(OFFSETS), f"the store {store!r} in {database.path}")
@@ -81,7 +81,7 @@ def drain(
 
 
 def _next_step(database: Database, target: ValueFormat) -> tuple[ValueFormat, ValueFormat] | None:
-    """Return the oldest format that still has rows, and the format to which they are converted.
+    """Return the oldest format that still has rows, and the new format of these rows.
 
     The rows are converted to ``target``. If an earlier upgrade to another format is unfinished, the
     rows are first converted to the format of that upgrade, because rows in that format are newer.
@@ -117,7 +117,7 @@ def _move(
         keys, values = chunk
         first, beyond = keys[0], keys[-1] + b"\0"
         count = len(keys)
-        if new.first(first, beyond) is not None:  # rows that exist already are newer
+        if new.first(first, beyond) is not None:  # rows already in `new` are newer
             missing = [at for at, value in enumerate(new.get_many(keys)) if value is None]
             keys, values = [keys[at] for at in missing], [values[at] for at in missing]
         converted = convert_rows(convert, keys, values)

@@ -55,7 +55,7 @@ class Upgraded:
     ----------
     store : str
     before, format : ValueFormat
-        The newest format of the store before the upgrade, and the format of all rows after it.
+        The newest format of the store before the upgrade, and the format of all rows afterwards.
     moved : dict of str to int
         The number of moved rows, by the name of their former format.
     dropped : list of str
@@ -87,7 +87,7 @@ def upgrade(
 
     No other process may have the state directory open for writing. If the upgrade is interrupted,
     even by SIGKILL, the store has lost nothing and can be opened with the newer format. The next
-    call continues the upgrade. If the whole store already has the format, the call changes nothing.
+    call continues the upgrade. If all rows already have the format, the call changes nothing.
 
     Parameters
     ----------
@@ -100,11 +100,11 @@ def upgrade(
     shape : {"key_value", "versioned", "window", "session"}, optional
         The shape of the store. It is required if the directory does not determine the shape.
     time_ordered : bool, optional
-        True if the keys of the rows begin with the time. By default the directory determines this;
-        False if it does not.
+        True if the keys of the rows begin with the time. Default: the value that the directory
+        determines, or False if the directory does not determine the value.
     value_format : str or ValueFormat, optional
-        The current format, which is named as in ``to``. It is used only if the directory does not
-        determine the format.
+        The current format, in the same form as ``to``. The argument is used only if the directory
+        does not determine the format.
     engine, options, lock_timeout_s
         The arguments of :func:`kstore_core.open_state`.
     batch_rows : int
@@ -125,7 +125,7 @@ def upgrade(
     InconsistentStateError
         The store has a namespace that no store of its shape has.
     FormatError
-        A row cannot be converted. Its batch and all later batches are unchanged.
+        A row cannot be converted. The batch of this row and all later batches are unchanged.
     EngineLockedError
         Another process has the directory open for writing.
     """
@@ -193,7 +193,7 @@ def upgrade(
 def databases(
     engine: Engine, root: Path, store: str, spec: StoredSpec | None
 ) -> list[Callable[..., Database]]:
-    """Return one function per database of a store, which opens the database.
+    """Return functions that open the databases of a store, one function per database.
 
     A store has either one database for all rows, or one database per segment. The newest segment
     comes first. Directories of newer segments without a database are left out, because they have no
@@ -246,8 +246,8 @@ class _BatchProgress:
     Attributes
     ----------
     left : int
-        The number of unfinished databases, including the current database. The estimate assumes
-        that they all have the same size.
+        The number of unfinished databases, including the current database. The estimate of all
+        rows assumes that these databases have the same size.
     """
 
     done: Upgraded

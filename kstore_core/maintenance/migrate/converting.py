@@ -1,4 +1,4 @@
-"""The conversion of rows to another format of the same shape, which may be newer or older."""
+"""The conversion of rows to a newer or older format of the same shape."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Converter:
             )
         elif source.name in target.upgrades:
             self._convert = target.conversion(source.name)
-        elif source != target:  # between two formats of one namespace there is no upgrade in place
+        elif source != target:  # two formats of one namespace have no upgrade in place
             prefix = b"\0" * target.headers + _UNKNOWN
             self._convert = Prefix(prefix, 0, index_at)
 

@@ -1,4 +1,4 @@
-"""The copying of a store to another format or engine, and the comparison of the copy with it."""
+"""The copying of a store to another format or engine, and the comparison of both stores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Place", "copy", "losses", "verify"]
 
 
 class Place(NamedTuple):
-    """The location of a store, which is an engine and a state directory, and the store's spec."""
+    """The location of a store (an engine and a state directory), and the store's spec."""
 
     engine: Engine
     root: Path

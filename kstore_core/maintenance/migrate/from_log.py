@@ -36,7 +36,7 @@ def check_log(source: Place, log: Changelog) -> None:
     TypeError
         ``log`` is not a changelog.
     SpecError
-        The log has a negative partition.
+        The partition of the log is not from 0 to 2147483647, or its topic has no valid name.
     InconsistentStateError
         The log begins after the store's offset, or ends before the store's offset.
     StateError
@@ -75,9 +75,9 @@ def restore_versions(
 
 
 def compare(source: Place, target: Place, callback: ProgressCallback) -> int:
-    """Count the keys whose newest version differs from their value in the old store.
+    """Count the keys whose newest version differs from the value of the key in the old store.
 
-    A value differs if records of the log have descending times or were too late for the history.
+    A value may differ if records of the log have descending times or were too late for the history.
     """
     plain = Converter(source.spec.format, PLAIN, source.spec.family)
     bare = Converter(target.spec.format, VERSIONED, target.spec.family)

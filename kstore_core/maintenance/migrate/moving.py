@@ -50,8 +50,9 @@ def migrate(
 
     The new store is first written to a folder of the state directory and compared with the old
     store row by row. Then the old store is moved to another folder, and the new store takes its
-    name. If the migration is interrupted, even by SIGKILL, the state directory either has the old
-    store or the new store, or cannot be opened until the same call has finished the migration.
+    name. If the migration is interrupted, even by SIGKILL, the state directory has either the old
+    store or the new store. If the interruption came during the replacement, the store cannot be
+    opened until another call of this function has finished the migration.
 
     Parameters
     ----------
@@ -65,8 +66,8 @@ def migrate(
         The new engine of all stores of the directory. It may be another engine, or the current
         engine with other options. By default the engine does not change.
     every_store : bool
-        True to also move the other stores of the directory. It must be True if ``engine`` changes
-        and the directory has other stores.
+        True to also migrate the other stores of the directory. It must be True if the engine
+        changes and the directory has other stores.
     from_log : Changelog, optional
         The changelog of a key-value store. If it is given, the store becomes a versioned store with
         the history in the changelog.
@@ -95,15 +96,16 @@ def migrate(
         The state directory or the store does not exist, the directory has other stores that would
         keep the old engine, or the old store of an earlier migration still exists.
     SpecError
-        The store has no stored spec and ``spec`` does not describe it, or its shape cannot have the
-        new format.
+        The store has no stored spec and ``spec`` does not describe it, or a store of this shape
+        cannot have the new format.
     FormatDowngradeError
         Headers or timestamps would be lost.
     InconsistentStateError
         The store has a namespace that no store of its shape has, or the log belongs to another
         store.
     UnsupportedError
-        The current engine or the new engine stores nothing on disk.
+        The current engine or the new engine stores nothing on disk, or does not store the files of
+        this store in a separate folder.
     FormatError, CorruptionError
         Rows are damaged, or the new store differs from the old store.
     EngineLockedError

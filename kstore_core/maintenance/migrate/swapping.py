@@ -68,7 +68,7 @@ def swap(
         if old.exists():
             callback("set aside", store)
             _rename(old, aside, root)
-            # This writes a lock file, which names the engine of the old store.
+            # The lock writes a lock file that names the engine of the old store.
             DirectoryLock(at.old / store, plan.before).release()
         callback("put in place", store)
         _rename(new, root / after, root)

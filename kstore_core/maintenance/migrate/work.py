@@ -1,4 +1,4 @@
-"""The steps of one migration, which writes the plan, copies the stores, and replaces them."""
+"""The steps of one migration: write the plan, copy the stores, and replace the old stores."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ __all__ = ["earliest_row", "merged_stream_time", "reached_stream_time"]
 def earliest_row(spec: StoreSpec, stream_time: int | None) -> int:
     """Return the time in ms of the oldest row that a read of a window or session store returns.
 
-    ``stream_time`` is that of the store in ms, or None if the store has none.
+    ``stream_time`` is the store's stream time in ms, or None if the store has no stream time.
     """
     assert spec.retention_ms is not None
     if stream_time is None:
@@ -24,12 +24,12 @@ def earliest_row(spec: StoreSpec, stream_time: int | None) -> int:
 
 
 def merged_stream_time(shape: str, times: Sequence[int | None]) -> int | None:
-    """Return the stream time of a store that gets rows of stores with these stream times.
+    """Return the stream time of a store that gets rows of stores with the stream times ``times``.
 
-    The result is None if one of them is unknown (None), or if there are none.
+    The result is None if a stream time is unknown (None), or if ``times`` is empty.
 
-    In a key-value store, where no row expires, it is only the greatest time of a record. In other
-    stores the least one is used, because the stream time determines which rows have expired.
+    For key-value stores, in which no row expires, the result is the greatest stream time. For other
+    stores, it is the least stream time, because the stream time determines which rows have expired.
     """
     known = [time for time in times if time is not None]
     if len(known) < len(times):
@@ -43,7 +43,7 @@ def reached_stream_time(
     """Return the stream time of a new store that has a database for each segment.
 
     Such a store is never opened with a stream time before its newest segment. The second result is
-    True if rows that could be read before would expire at this time.
+    True if rows that could be read before would expire at this stream time.
 
     Parameters
     ----------

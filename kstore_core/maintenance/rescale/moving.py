@@ -28,8 +28,8 @@ __all__ = ["TARGETS", "Move"]
 TARGETS = 8
 """The maximum number of new stores that are open at the same time.
 
-An engine buffers writes of each open store in memory. With more new tasks, the old tasks are read
-once for each group of this size.
+An engine buffers writes of each open store in memory. If there are more new tasks, the old tasks
+are read once for each group of this many new tasks.
 """
 
 _SEGMENT_BYTES = 8
@@ -72,8 +72,8 @@ class Move:
         self._callback = callback
         before, after = len(tasks.directories), len(targets)
         step = gcd(before, after)
-        # A key of the old task i and the new task j has a hash that is congruent to both, modulo
-        # the greatest common divisor of the numbers of tasks.
+        # The hash of a key that moves from the old task i to the new task j is congruent to i and
+        # to j, modulo the greatest common divisor of the two numbers of tasks.
         self._classes = [(range(r, before, step), range(r, after, step)) for r in range(step)]
         self._inherited = [
             inherited(tasks, source, parents, keep_offsets=keep_offsets)
@@ -89,7 +89,7 @@ class Move:
         return count
 
     def _move(self, parents: range, children: range, metadata: Inherited) -> int:
-        """Write new tasks that have keys of the old tasks ``parents``."""
+        """Write the new tasks ``children``, which get keys of the old tasks ``parents``."""
         engine, spec = self._tasks.engine, self._source.spec
         with ExitStack() as stack:
             new = {
@@ -115,8 +115,8 @@ class Move:
     def _read(self, number: int, new: Mapping[int, _NewStore]) -> list[int | None]:
         """Move the rows of an old task to some new tasks.
 
-        Return the stream time of the old task, which is None if rows have an unknown stream time.
-        The list is empty if the task has neither rows nor a stream time.
+        Return a list with the stream time of the old task. The stream time is None if it is unknown
+        and the task has rows. The list is empty if the task has neither rows nor a stream time.
         """
         spec = self._source.spec
         before, after = len(self._tasks.directories), len(self._targets)
@@ -165,7 +165,7 @@ class Move:
     def _reached(self, number: int, store: _NewStore, stream_time: int | None) -> int | None:
         """Return the stream time of a new store.
 
-        Raise a StateError if rows that could be read before would expire by that.
+        Raise a StateError if rows that could be read before would expire at this stream time.
         """
         spec = self._source.spec
         apart = self._tasks.engine.capabilities.children
@@ -175,11 +175,12 @@ class Move:
         if expires:
             raise StateError(
                 f"the new task {self._targets[number].name} would get rows of the store "
-                f"{spec.name!r} from tasks whose stream times differ by more than its retention "
-                f"allows. Its stream time cannot be before {reached}, the beginning of its newest "
-                f"segment, so the row of the time {store.earliest} would expire. Rescale to a "
-                "multiple of the present number of tasks, which merges no tasks, or first let the "
-                "application process newer records in all tasks"
+                f"{spec.name!r} from tasks whose stream times differ by more than the store's "
+                "retention allows. The stream time of the new store cannot be before "
+                f"{reached}, the beginning of its newest segment, so the row of the time "
+                f"{store.earliest} would expire. Rescale to a multiple of the present number of "
+                "tasks, which merges no tasks. Or let the application process newer records in all "
+                "tasks, and rescale again"
             )
         return reached
 
@@ -213,7 +214,7 @@ class _NewStore:
 
 
 def _load(new: Mapping[int, _NewStore]) -> None:
-    """Write the rows that the stores have collected, which are in the order of the table."""
+    """Write the rows that the stores have collected. The rows are in the order of the table."""
     for store in new.values():
         if store.keys:
             store.contents.load(iter([(store.keys, store.values)]))

@@ -65,14 +65,15 @@ def rescale_tasks(
     options: Mapping[str, Any] | None = None,
     on_progress: ProgressCallback | None = None,
 ) -> list[RescaledStore]:
-    """Write the stores of an application to the directories of another number of tasks.
+    """Write the stores of an application to new directories for another number of tasks.
 
-    Kafka's murmur2 partitioner selects the new task of each key. The rows keep their bytes, with
-    headers, times and history. The new directories have the engine of the old ones. The function
-    changes no store in ``path``. If it fails or is killed, there is no ``target``.
+    Kafka's murmur2 partitioner selects the new task of each key. The bytes of a row do not change,
+    so headers, times and history stay. The new directories have the engine of the old directories.
+    The function changes no store in ``path``. A call that fails or is killed leaves no incomplete
+    ``target``.
 
     The new stores have no offsets of changelogs, because a rescaled application has another
-    changelog. docs/rescaling.md describes what to do before Kafka Streams opens them.
+    changelog. docs/rescaling.md describes what to do before Kafka Streams opens the stores.
 
     Parameters
     ----------
@@ -88,13 +89,14 @@ def rescale_tasks(
     spec : StoreSpec or several, optional
         The specs of stores that have no stored spec.
     subtopology : str, optional
-        The sub-topology, such as ``"0"``. It may be None if only one has stores on disk.
+        The sub-topology, such as ``"0"``. It may be None if only one sub-topology has stores on
+        disk.
     tasks : int, optional
-        The number of tasks that ``path`` must have. Without it, a missing task with the greatest
-        number is not noticed.
+        The number of tasks that ``path`` must have. Without this argument, the function does not
+        notice that the tasks with the greatest numbers are missing.
     keep_offsets : bool
-        True to keep the offsets and positions of the input, which requires that the topics of the
-        input keep their partitions and records.
+        True to keep the offsets and positions of the input. The topics of the input must then keep
+        their partitions and records.
     options : mapping, optional
         The options of the engine.
     on_progress : callable, optional
@@ -115,8 +117,8 @@ def rescale_tasks(
     StateError
         ``path`` has no tasks, a task or a store is missing, ``target`` is not empty, or one path
         contains the other. A store was not closed. The tasks have different engines, specs or
-        notes, or different input offsets with ``keep_offsets``. Or rows of a window or session
-        store on RocksDB would expire.
+        notes. ``keep_offsets`` is True, and the tasks have different input offsets. Or rows of a
+        window or session store on RocksDB would expire.
     EngineLockedError
         The application runs, or another rescale writes to ``target``.
     CorruptionError
@@ -196,8 +198,8 @@ def _occupied(target: Path) -> StateError:
 def _built(target: Path, engine: str) -> Iterator[Path]:
     """Yield a new directory, and rename it to ``target`` at the end.
 
-    After an error, remove the directory. The directory of a process that was killed is emptied by
-    the next call for the same target.
+    After an error, remove the directory. If the process is killed, the directory remains, and the
+    next call for the same target empties it.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = target.with_name(f".{target.name}.rescaling")

@@ -29,7 +29,7 @@ class Source:
     Attributes
     ----------
     spec : StoreSpec
-        The spec, with the names of the stored serdes and serdes that leave bytes unchanged.
+        The spec. Its serdes have the names of the stored serdes, but leave bytes unchanged.
     records : tuple of StoreRecord
         The metadata of the store in each task.
     """
@@ -44,7 +44,7 @@ class Source:
 
 
 class Inherited(NamedTuple):
-    """The metadata that a new task gets from the old tasks with some of its keys."""
+    """The metadata that a new task gets from the old tasks that have some of its keys."""
 
     offsets: Mapping[Partition, int]
     position: Mapping[str, Mapping[int, int]]
@@ -95,7 +95,7 @@ def _check_closed(engine: Engine, task: Path, store: str, stored: StoredSpec | N
 
 
 def input_offsets(store: str, record: StoreRecord) -> dict[Partition, int]:
-    """Return the stored offsets without those of the store's changelog.
+    """Return the stored offsets without the offsets of the store's changelog.
 
     The changelog is recognised by its name, ``<application.id>-<store>-changelog``.
     """
@@ -126,8 +126,9 @@ def inherited(
             if notes.get(name) != record.notes.get(name):
                 raise StateError(
                     f"the note {name!r} of the store {store!r} differs in {here} and {there}, so "
-                    "a new task with keys of both could get only one of them. Remove the note with "
-                    "a commit, or rescale to a multiple of the present number of tasks"
+                    "a new task with keys of both tasks could get only one of the two values. "
+                    "Remove the note with a commit, or rescale to a multiple of the present number "
+                    "of tasks"
                 )
         if not keep_offsets:
             continue

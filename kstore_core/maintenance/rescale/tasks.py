@@ -1,4 +1,4 @@
-"""The task directories of an application, as Kafka Streams lays them out, and their locks."""
+"""The task directories of a Kafka Streams application, and the locks of these directories."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def engine_of_task(task: Path) -> str:
 def stores_of_task(task: Path, engine: str | None = None) -> list[str]:
     """Return the sorted names of the stores of a task directory.
 
-    ``engine`` is the name of its engine. If None, :func:`engine_of_task` finds it.
+    ``engine`` is the name of the engine. If it is None, :func:`engine_of_task` finds the engine.
     """
     from kstore_core.state.contents import store_names
 
@@ -116,7 +116,7 @@ def find_tasks(
     application : Path
         The directory of the application.
     subtopology : str, optional
-        The sub-topology. If None, the only one that has stores.
+        The sub-topology. Default: the only sub-topology that has stores.
     count : int, optional
         The number of tasks that must exist.
     options : mapping, optional
@@ -180,13 +180,14 @@ def _topology(
         )
     if wanted is None and len(able) > 1:
         raise SpecError(
-            f"{application} has tasks of the sub-topologies {', '.join(able)}. Each has its own "
-            "number of tasks; pass one as subtopology (--subtopology on the command line)"
+            f"{application} has tasks of the sub-topologies {', '.join(able)}, which may have "
+            "different numbers of tasks. Pass one of them as subtopology (--subtopology on the "
+            "command line)"
         )
     if wanted is not None and wanted not in able:
         raise StateError(
-            f"{application} has no tasks with stores of the sub-topology {wanted!r}, but of: "
-            f"{', '.join(able)}"
+            f"{application} has no tasks with stores of the sub-topology {wanted!r}; the "
+            f"sub-topologies with stores are: {', '.join(able)}"
         )
     return able[0] if wanted is None else wanted
 
@@ -195,7 +196,7 @@ def _topology(
 def locked(tasks: Tasks) -> Iterator[None]:
     """Lock the application and all its tasks against Kafka Streams and kstore.
 
-    The files of locks that did not exist before are removed at the end.
+    At the end, lock files that did not exist before are removed.
 
     Raises
     ------

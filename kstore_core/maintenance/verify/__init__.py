@@ -1,4 +1,4 @@
-"""The verification of a state directory, which a child process reads completely.
+"""The verification of a state directory. A child process reads the whole directory.
 
 See docs/verify.md.
 """

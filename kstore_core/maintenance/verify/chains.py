@@ -18,7 +18,7 @@ __all__ = ["Link", "broken_chains", "version_rows"]
 
 _ID = struct.Struct(">q")
 _LATEST = 2**63 - 1
-"""The segment number of the latest row of a key, which sorts after the rows of all segments."""
+"""The segment number of a key's latest row. This row sorts after the rows of all segments."""
 
 
 class Link(NamedTuple):
@@ -46,7 +46,7 @@ class Link(NamedTuple):
 
 
 def version_rows(namespaces: Sequence[Namespace]) -> Iterator[tuple[bytes, list[Link]]]:
-    """Yield each key, in ascending order, and a list of its rows, which begins with the oldest."""
+    """Yield each key, in ascending order, and a list of the key's rows, the oldest row first."""
     streams = [
         _stream(namespace, number)
         for namespace in namespaces

@@ -1,4 +1,4 @@
-"""The comparison of a store with a second store, which is restored from the same changelog."""
+"""The comparison of a store with a second store, which is restored from the store's changelog."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def compare(
                 return
             ours, theirs = state.open(spec), restored.open(spec)
             if theirs.stream_time is not None:
-                # Kafka Streams stores no stream time. Without it reads also return expired rows.
+                # Kafka Streams stores no stream time, and without one reads return expired rows.
                 state._stores[spec.name].commits.advance(theirs.stream_time)
             yield from _differences(ours, theirs, log)
 

@@ -1,4 +1,4 @@
-"""The check of one database, which reads every row of every namespace by scans and by lookups."""
+"""The check of one database. It reads every row of every namespace by scans and by lookups."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class DatabaseCheck:
     def _chunks(self, namespace: Namespace) -> Iterator[Chunk]:
         """Yield the chunks of a scan, and stop at keys that do not ascend.
 
-        After such keys the scan of a damaged database may never end.
+        Without this stop, the scan of a damaged database may never end.
         """
         last: bytes | None = None
         for keys, values in namespace.scan():
@@ -246,6 +246,9 @@ class DatabaseCheck:
 
 def _alone(key: bytes) -> Fault:
     if key.startswith(_INDEX):
-        why = "an interrupted write left an index row without a row; the next scan deletes it"
+        why = (
+            "an interrupted write left an index row without a row; the next scan deletes the index "
+            "row"
+        )
         return Fault("index", why, serious=False)
     return Fault("index", "the row has no index row, so a fetch by its key does not find the row")

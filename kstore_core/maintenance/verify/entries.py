@@ -1,4 +1,4 @@
-"""The check of single entries of the offsets namespace, which has the metadata of a store."""
+"""The check of single entries of the offsets namespace. This namespace has a store's metadata."""
 
 from __future__ import annotations
 

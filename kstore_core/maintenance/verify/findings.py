@@ -130,7 +130,7 @@ class Verified:
 
 
 def is_forbidden(error: BaseException) -> bool:
-    """Return True if file permissions caused the error, so that it does not indicate damage."""
+    """Return True if file permissions caused the error. Such an error does not indicate damage."""
     return "Permission denied" in str(error)
 
 

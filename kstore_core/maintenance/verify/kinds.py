@@ -1,4 +1,4 @@
-"""The kind of a store: its spec if known, otherwise the shapes that its namespaces fit."""
+"""The kind of a store: its spec or, if the spec is unknown, the shapes that fit its namespaces."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _SOME_BATCHES = 100
 
 
 def log_of(logs: Path, store: str, task: Path) -> Path | None:
-    """Return the directory of a store's changelog in ``logs``, or ``logs`` if it is the changelog.
+    """Return the directory of a store's changelog: a directory in ``logs``, or ``logs`` itself.
 
     The name of the directory ``task`` gives the partition. Return None if there is no such log, if
     there are several, or if the log may belong to another store.
@@ -117,10 +117,9 @@ def check_end(log: Path, contains: Mapping[Partition, int]) -> Iterator[tuple[Se
 
 
 def _read(segment: Segment) -> Iterator[tuple[Counts | None, Tail]]:
-    """Yield a pair of counts and the end for each batch of a segment.
+    """For each batch of a segment, yield a pair of counts and the end of the batch.
 
-    The counts are None except once in many batches. They are those of the batches since the last
-    counts.
+    Most pairs have None instead of counts. Counts cover all batches since the previous counts.
     """
     counts = Counts()
     offset, end = segment.base_offset, 0
@@ -141,12 +140,12 @@ def _read(segment: Segment) -> Iterator[tuple[Counts | None, Tail]]:
 def _end(
     log: Path, contains: Mapping[Partition, int], tail: Tail, rest: Rest, unwritten: str | None
 ) -> Iterator[tuple[Severity, Fault]]:
-    """Yield findings about a log's end, which is compared with the store's offset.
+    """Compare a log's end with the store's offset, and yield findings about the end.
 
     Parameters
     ----------
     unwritten : str or None
-        The reason why a log without batches must have lost records; None if there is no reason.
+        An error text if a log without batches has lost records or may have lost them, else None.
     """
     named = log_at(log)
     last = contains.get(named) if named else None

@@ -15,7 +15,7 @@ __all__ = ["Job", "Survey", "Unit"]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The settings of a verification, which the parent sends to each child process.
+    """The settings of a verification. The parent sends these settings to each child process.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Unit:
     segment : str or None
         The name of the segment, if each segment of the store has its own database.
     kind : Kind or None
-        The kind of the store, which the survey has returned.
+        The kind of the store, as determined by the survey.
     end : int
         The start of the next segment in ms; 0 if the segment is the last.
     offsets : dict
@@ -69,10 +69,10 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The result of the first read of a store, which determines its kind and its metadata.
+    """The result of the first read of a store: the store's kind and metadata.
 
     ``older`` has the approximate number of rows in each older format, by the format's name.
-    ``read`` is True if at least one database could be read, or the store has no database yet.
+    ``read`` is True if at least one database could be read, or the store has no segments yet.
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""The child process that reads the data, and that the parent replaces if it crashes."""
+"""The child process that reads the data. The parent replaces a child that crashes."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ _START_TIMEOUT_S = 300.0
 class DiedError(Exception):
     """The error that the child process ended before it finished its unit of work.
 
-    The message contains its exit code or signal.
+    The message contains the exit code, the signal, or the time limit that the child exceeded.
     """
 
 
 class Child:
     """A child process that does units of work in the order of the calls of `do`.
 
-    The child is a new interpreter and not a fork, because engines do not survive a fork. It is not
-    started by multiprocessing, which would import the main module of the caller.
+    The child is a new interpreter and not a fork, because engines do not survive a fork. This class
+    does not use multiprocessing, because that would import the main module of the caller.
 
     Parameters
     ----------
     job : Job
     patience_s : float
-        The maximum time in seconds without a message from the child. Then the child is killed.
+        The maximum time in seconds without a message from the child. A silent child is killed.
     """
 
     def __init__(self, job: Job, patience_s: float) -> None:
@@ -113,9 +113,9 @@ class Child:
 
     def _not_started(self, why: str) -> EngineError:
         return EngineError(
-            f"the process that reads the data of {self._root} did not start: {why}. It read "
-            f"nothing, so this says nothing about the data. Look at the installation of kstore and "
-            f"of the engine for {sys.executable}, and at the free memory"
+            f"the process that reads the data of {self._root} did not start: {why}. The process "
+            "read nothing, so this error does not mean that the data is damaged. Check the "
+            f"installation of kstore and of the engine for {sys.executable}, and the free memory"
         )
 
     def _exit_reason(self) -> str:

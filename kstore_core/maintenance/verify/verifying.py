@@ -1,4 +1,4 @@
-"""The parent process of a verification, which sends work to children and handles their crashes."""
+"""The parent process of a verification. It sends work to a child and replaces a crashed child."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ def verify(
     store : str, optional
         The only store to verify. Default: all stores.
     spec : StoreSpec, optional
-        The spec of ``store``. It may be passed only if the store has no stored spec, which is the
-        case for every store that Kafka Streams wrote.
+        The spec of ``store``. It may be passed only if the store has no stored spec. Stores that
+        Kafka Streams wrote have no stored spec.
     engine, options
         The arguments of :func:`kstore_core.open_state`.
     changelog : path-like, optional
-        The directory of the stores' changelogs in files. If it is given, the changelogs are read,
-        too.
+        The directory of the stores' changelogs in files. If it is given, verify also reads the
+        changelogs.
     compare : bool
         True to restore each store from its changelog into a temporary directory, and to compare the
         store with the restored store. This needs ``changelog``.
@@ -86,7 +86,7 @@ def verify(
         The maximum number of findings of the same kind per namespace; no limit if 0. Further
         findings are only counted.
     patience_s : float
-        The maximum time in seconds without a message from the child. Then the child is killed.
+        The maximum time in seconds without a message from the child. A silent child is killed.
     progress : callable, optional
         A function that is called with a `Progress` at intervals.
 
@@ -204,7 +204,7 @@ class _Work:
             kind = survey.kind
             if self.job.spec is not None and survey.record.spec is not None:
                 raise SpecError(f"the store {store!r} has a stored spec; do not pass another spec")
-        else:  # the survey crashed, so the rows are read like those of a store without a spec
+        else:  # the survey crashed, so the store is read like a store without a spec
             kind = kind_of(None, (), has_children=in_segments, starts=segments.values())
         later = [*[*segments.values()][1:], 0][: len(places)]
         for name, end in zip(places, later, strict=True):

@@ -37,7 +37,7 @@ from kstore_core.tables.segments.prefixes import ID_BYTES
 __all__ = ["Worker"]
 
 _LOOKED_AT = 8
-"""The maximum number of segments, newest first, in which the stored spec is searched."""
+"""The maximum number of segments that are searched for the stored spec, the newest first."""
 
 
 class Worker:
@@ -102,10 +102,10 @@ class Worker:
                         counts[namespace] += database.namespace(namespace).approximate_count()
                     records.append(_record_of(database, store))
             except FileNotFoundError:
-                continue  # the unit that reads the rows reports it, and also the next error
+                continue  # the unit "rows" reports a missing database
             except KStoreError:
                 is_empty = False
-                continue
+                continue  # the unit "rows" reports this error
             if records[-1].spec is not None or len(records) == _LOOKED_AT:
                 break
         record = merged_record(records)
@@ -123,7 +123,7 @@ class Worker:
             except InconsistentStateError as error:
                 findings.add(self._finding(unit, "corrupt", Fault("segments", str(error))))
             except KStoreError:
-                pass  # the unit that reads the rows of the segment reports it
+                pass  # the unit "rows" of the segment reports this error
         kind = kind_of(
             spec,
             counts,

@@ -20,14 +20,14 @@ _DOING = "an output record was not sent"
 
 
 class OutputProducer:
-    """A producer for output records, whose partitions are those of Kafka's own partitioner.
+    """A producer for output records. Kafka's default partitioner chooses their partitions.
 
     Parameters
     ----------
     cluster : Cluster
     transactional_id : str, optional
-        The id of the transactions. The constructor waits for the end of an earlier producer's
-        transaction, and fences this producer. Without an id, there are no transactions.
+        The id of the transactions. The constructor fences an earlier producer with this id, and
+        waits for the end of its transaction. Without an id, there are no transactions.
     """
 
     def __init__(self, cluster: Cluster, transactional_id: str | None = None) -> None:
@@ -45,7 +45,7 @@ class OutputProducer:
                 raise
 
     def send(self, outputs: Iterable[Output]) -> None:
-        """Queue records. Their errors are raised by `flush`, or by a later call.
+        """Queue records. `flush` or another later call raises the error of a failed record.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class OutputProducer:
         return self._has_sent
 
     def begin(self) -> None:
-        """Begin a transaction, unless one is open or there are none."""
+        """Begin a transaction, unless one is open or the producer has no transactional id."""
         if self._is_transactional and not self._in_transaction:
             with self._cluster.explained("a transaction cannot begin"):
                 self.client.begin_transaction()
@@ -132,7 +132,8 @@ class OutputProducer:
         """Abort an open transaction, and close the producer."""
         if self._in_transaction:
             self._in_transaction = False
-            # If this fails, the broker aborts it when the next producer begins, or later.
+            # If this fails, the broker aborts the transaction: when the next producer begins, or
+            # at the timeout of the transaction.
             with suppress(self._cluster.library.KafkaException):
                 self.client.abort_transaction(5.0)
         self._cluster.close(self.client)
@@ -146,7 +147,7 @@ class OutputProducer:
             raise self._cluster.error(self._error, _DOING)
 
     def _done(self, call: Callable[[float], Any], doing: str) -> None:
-        """Repeat a request of a transaction while its error says that it can be repeated."""
+        """Make a request of a transaction. Repeat it up to 4 times if its error is retriable."""
         self._cluster.trouble = None
         for _ in range(5):
             try:

@@ -38,11 +38,11 @@ class KafkaRunner:
     """A process that runs tasks of a topology on Kafka.
 
     The processes of an application are a consumer group. Each task is a partition of a
-    sub-topology, and the group assigns it to one of the processes. There it has a state directory
-    ``<state>/<application_id>/<sub-topology>_<partition>``, which is restored from the changelogs
-    of its stores before it processes records. Names of directories and topics, and the metadata of
-    committed offsets, are those of Kafka Streams. The topics of the topology must exist; changelogs
-    are created.
+    sub-topology, and the group assigns the task to one of the processes. The state directory of a
+    task is ``<state>/<application_id>/<sub-topology>_<partition>``. Before the task processes
+    records, the process restores the directory from the changelogs of the stores. Names of
+    directories and topics, and the metadata of committed offsets, are those of Kafka Streams. The
+    topics of the topology must exist. The process creates missing changelogs.
 
     Parameters
     ----------
@@ -53,27 +53,27 @@ class KafkaRunner:
         The name of the consumer group, and the beginning of the names of changelogs and
         transactions.
     state : path-like
-        The directory with the states of the tasks. Each process of a machine needs its own.
+        The directory with the states of the tasks. Processes must not share a directory.
     guarantee : {"at_least_once", "exactly_once_v2"}
-        With "exactly_once_v2", the output, the changelogs and the offsets of a commit are one
-        transaction. With "at_least_once", records since the last commit are processed again after
-        a failure.
+        With "exactly_once_v2", a commit writes the output, the changelogs and the offsets in one
+        transaction. With "at_least_once", the records since the last commit are processed again
+        after a failure.
     engine : str
         The name of the storage engine of the stores.
     commit_interval_ms : int, optional
-        The time between two commits in ms. By default 30,000, and 100 with "exactly_once_v2".
+        The time between two commits in ms. Default: 30,000, or 100 with "exactly_once_v2".
     settings : mapping of str to object, optional
         Settings of the Kafka clients, by librdkafka's names.
     reset : {"earliest", "latest"}
-        Where to begin in a partition without a committed offset.
+        The place to begin in a partition without a committed offset.
     session_timeout_s : float
-        The time in seconds after which the group assigns the tasks of a silent process to others.
+        The time in seconds without heartbeats after which the group reassigns a process's tasks.
     timeout_s : float
         The time in seconds after which an operation fails if the brokers do not answer.
     replication_factor : int
-        The replication factor of new changelogs; the default of the brokers if -1.
+        The replication factor of new changelogs. -1 means the default of the brokers.
     uncommitted_max_bytes : int
-        The limit of the uncommitted writes of a task in bytes. A commit is made at half of it.
+        The limit of a task's uncommitted writes in bytes. The runner commits at half the limit.
     partition_time : bool
         If True, the header ``partition-time`` of a record advances stream time (KIP-472).
 
@@ -82,7 +82,7 @@ class KafkaRunner:
     EngineUnavailableError
         confluent-kafka is not installed.
     SpecError
-        An argument has an unknown value.
+        An argument is not valid, or the topology reads no topic.
     TypeError
         ``topology`` is not a Topology.
     """
@@ -145,18 +145,21 @@ class KafkaRunner:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The ids of the tasks that run here, such as ``0_3``."""
+        """The ids of the tasks that run in this process, such as ``0_3``."""
         return tuple(sorted(self._tasks.copy()))
 
     def stop(self) -> None:
-        """Make `run` commit, close its tasks and return. Any thread and signal may call this."""
+        """Make `run` commit, close its tasks and return.
+
+        Any thread and any signal handler may call this method.
+        """
         self._stopped.set()
 
     def run(self) -> None:
         """Process records until :meth:`stop` is called. A runner runs only once.
 
-        If anything fails, the tasks are closed without a commit, and the error is raised. Start the
-        process again then: it continues after the last commit.
+        After an error, the method closes the tasks without a commit, and raises the error. If you
+        then start the process again, it continues after the last commit.
 
         Raises
         ------
@@ -207,7 +210,7 @@ class KafkaRunner:
                 last = monotonic()
 
     def _add(self, messages: list[Message]) -> None:
-        """Give messages to their tasks, and raise the error of a callback or of the consumer."""
+        """Pass messages to their tasks. Raise the error of an earlier callback or of a message."""
         if self._failure is not None:
             raise self._failure
         cluster = self._settings.cluster
@@ -219,7 +222,7 @@ class KafkaRunner:
                     cluster.trouble = error
                     continue
                 raise cluster.error(error, "the input cannot be read")
-            # Without an error, a message has all of them.
+            # A message without an error has a topic, a partition and an offset.
             topic, partition, offset = message.topic(), message.partition(), message.offset()
             assert topic is not None and partition is not None and offset is not None  # noqa: PT018
             task = self._of_partition.get((topic, partition))
@@ -250,9 +253,9 @@ class KafkaRunner:
                 missing = part.sources.keys() - {place.topic for place in places}
                 if missing:
                     raise StateError(
-                        f"the group assigned the partition {partition} of {min(missing)} to "
-                        f"another process than those of the other topics of sub-topology {number}. "
-                        "All processes of an application must run the same topology and the same "
+                        f"the group assigned partition {partition} of {min(missing)} to another "
+                        f"process than partition {partition} of the other topics of sub-topology "
+                        f"{number}. All processes must use the same topology and the same "
                         "partition.assignment.strategy"
                     )
                 task = RunningTask(
@@ -278,7 +281,7 @@ class KafkaRunner:
             self._failure = error
 
     def _lost(self, consumer: Consumer, _: list[TopicPartition]) -> None:
-        """Close all tasks without a commit, because another process may have them."""
+        """Close all tasks without a commit, because other processes may already run them."""
         try:
             self._close()
         except BaseException as error:  # noqa: BLE001 - the loop raises it
@@ -292,7 +295,7 @@ class KafkaRunner:
                 stack.callback(task.close)
 
     def view(self, store: str, partition: int) -> StateDirectory:
-        """Return a read-only view of the last commit of a task that runs here.
+        """Return a read-only view of the last commit of a task that runs in this process.
 
         Any thread may call this method. ``view.open(spec)`` opens a store. Close the view after
         use, or use ``with``.
@@ -308,7 +311,7 @@ class KafkaRunner:
         TopologyError
             The topology has no such store.
         StateError
-            The task does not run here.
+            The task does not run in this process.
         """
         for number, part in self._parts.items():
             if store in {spec.name for spec in part.specs}:

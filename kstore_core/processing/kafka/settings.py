@@ -1,4 +1,4 @@
-"""The settings of a runner, which all of its tasks use."""
+"""The settings of a runner, which apply to all of its tasks."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _VERSION = 1
 
 
 class RunningTask:
-    """A task whose stores were restored from their changelogs.
+    """A task that runs on Kafka. The constructor restores its stores from their changelogs.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ class RunningTask:
         The number of tasks of the sub-topology.
     settings : RunnerSettings
     outputs : OutputProducer or None
-        The producer of all tasks. None with the guarantee ``exactly_once_v2``, where each task has
-        its own.
+        The producer that all tasks share. None with the guarantee ``exactly_once_v2``, for which
+        each task has a separate producer.
     committed : callable
         A function that returns the committed offsets of the input, with their metadata.
     """
@@ -61,8 +61,8 @@ class RunningTask:
         application = settings.application_id
         with ExitStack() as stack:
             if outputs is None:
-                # It ends the transaction of a process that had the task before, so that the
-                # changelogs and the offsets are complete.
+                # This ends the transaction of the process that ran the task before. Afterwards the
+                # changelogs and the committed offsets do not change.
                 outputs = OutputProducer(settings.cluster, f"{application}-{self.id}")
                 stack.callback(outputs.close)
             self._outputs = outputs
@@ -89,7 +89,7 @@ class RunningTask:
                 part, self.state, clock=now_ms, partition_time=settings.partition_time
             )
             stack.callback(self._task.close)
-            with settings.cluster.explained("the committed offsets are not known"):
+            with settings.cluster.explained("the committed offsets cannot be read"):
                 places = committed()
             for place in places:
                 known = _time_of(place.metadata)
@@ -102,9 +102,9 @@ class RunningTask:
         self._task.add(record)
 
     def run(self) -> bool:
-        """Process all records, and call the schedules whose time has come.
+        """Process all records, and call the callbacks of the schedules that are due.
 
-        Return True if the writes should be committed soon, because they need much memory.
+        Return True if the uncommitted writes exceed half of their limit. Then commit soon.
         """
         task = self._task
         while task.process():
@@ -122,8 +122,9 @@ class RunningTask:
     def commit(self, consumer: Consumer) -> None:
         """Commit the output, the stores with their changelogs, and the offsets of the input.
 
-        With ``exactly_once_v2``, all of them are one transaction. The rows of the stores are
-        written after it; if the process dies before, the next open restores them.
+        With ``exactly_once_v2``, one transaction contains the output, the changelogs and the
+        offsets. The rows of the stores are written after this transaction. If the process dies
+        before it writes the rows, the next open restores them from the changelogs.
         """
         offsets = dict(self._task.offsets)
         moved = [self._place(at) for at, last in offsets.items() if self._sent.get(at) != last]
@@ -144,7 +145,7 @@ class RunningTask:
         self._sent = offsets
 
     def _place(self, where: Partition) -> TopicPartition:
-        """Return the committed offset of a partition of the input, with its partition time."""
+        """Return the offset to commit for an input partition, with partition time as metadata."""
         time = self._task.context.partition_times.get(where, -1)
         kind: Any = self._settings.cluster.library.TopicPartition
         place: TopicPartition = kind(*where, self._task.offsets[where] + 1, metadata=_text_of(time))
@@ -161,16 +162,16 @@ def now_ms() -> int:
 
 
 def _text_of(partition_time: int) -> str:
-    """Return the metadata that Kafka Streams stores with an offset."""
+    """Return a partition time as the metadata that Kafka Streams commits with an offset."""
     return base64.b64encode(_METADATA.pack(_VERSION, partition_time)).decode()
 
 
 def _time_of(metadata: str | None) -> int:
-    """Return the partition time that metadata contains, or -1."""
+    """Return the partition time in the metadata of an offset, or -1 if there is none."""
     try:
         data = base64.b64decode(metadata or "", validate=True)
         version, partition_time = _METADATA.unpack(data[: _METADATA.size])
     except (binascii.Error, struct.error, ValueError):
         return -1
-    # Version 2 of Kafka Streams has more fields after these.
+    # Version 2 of the metadata has more fields after these two.
     return int(partition_time) if version in (1, 2) else -1

@@ -12,7 +12,7 @@ __all__ = ["task_counts"]
 
 
 def task_counts(topology: Topology, cluster: Cluster) -> dict[int, int]:
-    """Return the number of tasks of each sub-topology that reads topics, by its number.
+    """Return the number of tasks of each sub-topology that reads topics, by sub-topology number.
 
     Raises
     ------
@@ -33,8 +33,9 @@ def task_counts(topology: Topology, cluster: Cluster) -> dict[int, int]:
     missing = sorted((written | read) - known.keys())
     if missing:
         raise StateError(
-            f"there is no topic {missing[0]} at {cluster.servers}, which the topology "
-            f"{'reads' if missing[0] in read else 'writes'}. Create the topic, or correct its name"
+            f"there is no topic {missing[0]} at {cluster.servers}, but the topology "
+            f"{'reads' if missing[0] in read else 'writes'} it. Create the topic, or correct its "
+            "name"
         )
     counts = {}
     for part in topology.subtopologies:
@@ -44,7 +45,7 @@ def task_counts(topology: Topology, cluster: Cluster) -> dict[int, int]:
             raise TopologyError(
                 f"the topics of sub-topology {part.id} have different numbers of partitions "
                 f"({listed}), so records of one key would be in different tasks. Give the topics "
-                "equal numbers, or copy one of them to a topic that has"
+                "equal numbers of partitions, or copy one topic to a topic with the other number"
             )
         if found:
             counts[part.id] = next(iter(found.values()))

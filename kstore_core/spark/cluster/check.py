@@ -139,9 +139,9 @@ def check_cluster(
 
 
 def _slots(spark: SparkSession) -> int:
-    """Return the default number of tasks of the cluster, which is its number of cores.
+    """Return the number of partitions into which Spark divides a range.
 
-    Spark Connect has no ``sparkContext``, so count the partitions into which Spark divides a range.
+    This is usually the number of cores. Spark Connect has no ``sparkContext`` that returns it.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

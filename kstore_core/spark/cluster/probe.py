@@ -33,7 +33,7 @@ def look(slot: int, engine: str, visit: bytes | None, hold_s: float) -> str:
     writes a small store with ``engine`` to a temporary directory. ``visit`` is a pickled
     :class:`~kstore_core.spark.cluster.shared_root.Visit` that checks the root, or None if no root
     is checked. The function takes at least ``hold_s`` seconds, so that Spark cannot run all tasks
-    in the same slot.
+    on the same core.
     """
     began = time.monotonic()
     faults: list[str] = []

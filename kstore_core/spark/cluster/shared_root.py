@@ -75,7 +75,7 @@ class Visit:
         return {slot: self.from_the_driver(slot) for slot in slots}
 
     def write(self, writer: str = _DRIVER) -> None:
-        """Write the file of a task, whose number ``writer`` is, or by default of the driver."""
+        """Write the driver's file, or the file of the task with the number ``writer``."""
         self.root.storage.put_new(self._place(writer), self._note(writer))
 
     def _unread(self, writer: str) -> str | None:
@@ -121,7 +121,7 @@ def visiting(
 
     If ``write`` is true, the context manager writes the driver's file at its start, and removes all
     files of the check at its end. With a session ``spark`` of Spark Connect, a task on the cluster
-    does this.
+    writes and removes the files.
     """
     job = uuid.uuid4().hex if write else None
     visit = on_server(spark, _begin, root, storage_options, job)

@@ -55,10 +55,10 @@ def user_keys(spec: StoreSpec, keys: pa.Array) -> pa.Array:
 def keys_of(spec: StoreSpec, column: Callable[[str], pa.Array | None]) -> pa.Array:
     """Return the serialised keys of records, as they are in the changelog of the store.
 
-    In a window or session store, each key ends with the bytes of its times. ``column`` is a
-    function from a name to the records' column of this name, or to None if the records lack the
-    column. The column must not contain nulls. Raises SpecError if times are invalid, or if keys are
-    too short to contain times.
+    In a window or session store, each key ends with the bytes of its times. The function ``column``
+    takes a name, and returns the records' column of this name, or None if the records lack the
+    column. The columns must not contain nulls. Raises SpecError if times are invalid, or if keys
+    are too short to contain times.
     """
     keys = column("key")
     assert keys is not None

@@ -70,8 +70,8 @@ def header_times(headers: pa.Array | None, count: int) -> tuple[Times, Times]:
     read, sent = np.full(count, NO_TIME), np.full(count, NO_TIME)
     if headers is not None:
         owners, times = _times(headers)
-        sent[owners] = times  # The last assignment wins, which is a row's last header.
-        read[owners[::-1]] = times[::-1]  # In reverse order, a row's first header wins.
+        sent[owners] = times  # The last assignment wins, so each row gets its last header.
+        read[owners[::-1]] = times[::-1]  # In reverse order, each row gets its first header.
     return read, sent
 
 

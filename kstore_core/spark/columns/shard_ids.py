@@ -41,7 +41,7 @@ def hashes_of(keys: pa.Array) -> npt.NDArray[np.int64]:
     The shard of a key is the remainder of this number and the number of shards.
     """
     hashes = shards_of(keys, _MOST).astype(np.int64)
-    # The greatest hash, which is odd, has the same remainder as 0.
+    # The hash 2**31 - 1 and the hash 0 have the remainder 0. The first is odd, the second is even.
     zeros = np.flatnonzero(hashes == 0)
     if len(zeros):
         hashes[zeros] = shards_of(keys.take(pa.array(zeros)), 2).astype(np.int64) * _MOST

@@ -70,8 +70,9 @@ def foreign_key_join(
         What to do with a span during which the foreign key has no version in the right store.
         ``"inner"`` drops the span, and ``"left"`` returns the span with nulls.
     on_expired : {"null", "error"}
-        What to do with such a span if it begins before the history of the foreign key's shard.
-        ``"null"`` does what ``how`` says, and ``"error"`` fails the job.
+        What to do with a span without a version in the right store, if the span begins before the
+        history of the foreign key's shard. ``"null"`` does what ``how`` says, and ``"error"`` fails
+        the job.
     headers : bool
         If true, add a column with the headers of the versions of each store that has headers.
     timestamps : {"timestamp", "millis"}

@@ -38,7 +38,7 @@ the time in ms during which the version was valid. The end is null if the versio
 NEVER = -(2**63)
 """The start of the history of an empty shard.
 
-It is less than every time, because no version of an empty shard has expired.
+This value is less than every time, because no version of an empty shard has expired.
 """
 
 _MOST_ENTRIES = 1024
@@ -124,7 +124,7 @@ class InMemoryVersions:
 
 
 class VersionsCache:
-    """The cache of versions in a worker process, which evicts the least recently used entry first.
+    """A worker's cache of versions. The cache evicts the least recently used entry first.
 
     An entry is None if its versions do not fit into memory. A task must then look up the versions
     in the shard.

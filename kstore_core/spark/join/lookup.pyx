@@ -145,7 +145,7 @@ cdef class VersionIndex:
 
     @property
     def shape(self):
-        """The numbers of keys, of versions and of bytes of keys, and the size of the hash table."""
+        """The numbers of keys, versions and bytes of keys, and the `Runs.shift` of the table."""
         return self.runs.n_keys, self.runs.n_versions, self.runs.n_bytes, self.runs.shift
 
     @property
@@ -173,7 +173,7 @@ cdef class VersionIndex:
 
         Return three columns of int64 with one value for each row. The first column contains the
         position of the row's version in the columns from which the index was made. The second
-        column contains the begin of the version, and the third column contains its end. All three
+        column contains the begin of the version, and the third column contains the end. All three
         values are null if no version was found, or if the row's key or time is null. The end is
         also null if the version is still valid.
         """

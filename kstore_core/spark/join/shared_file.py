@@ -1,4 +1,4 @@
-"""Files in memory that all Python workers of a machine share, and that one of them writes.
+"""Memory-mapped files that all Python workers of a machine share. One worker writes each file.
 
 ::
 
@@ -35,10 +35,10 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def share_file(name: str, write: Callable[[BinaryIO], None]) -> mmap.mmap | None:
-    """Map the file with a name. If it is missing, call ``write`` to write it first.
+    """Map the file with a name. If the file is missing, call ``write`` to write it first.
 
-    While one process writes the file, other processes that need it wait. An exception of ``write``
-    is raised, and no file remains. Return None if the system has no identifier of its boot, or if
+    While one process writes the file, other processes that need it wait. If ``write`` raises an
+    exception, no file remains. Return None if the system has no identifier of its boot, or if
     the directory of the cache cannot be used.
     """
     try:

@@ -32,7 +32,7 @@ LAYOUT = 1
 """The number of this layout. Increase it with every change of the file or of the index."""
 
 _TAIL = struct.Struct("=6q")
-"""The bytes of all versions; the shape of the index, four numbers; the number of shards."""
+"""The size of all versions in bytes, the four numbers of the index's shape, the count of shards."""
 
 _INDEXED = [VERSIONS.field(name) for name in ("key", "begin", "end")]
 

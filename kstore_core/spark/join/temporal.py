@@ -102,8 +102,8 @@ def temporal_join(
     partition_by : {"key", "partition"}
         How to choose the shard of a row. ``"key"`` chooses the shard by the murmur2 hash of the
         key. ``"partition"`` takes the shard from the column ``partition``, which Spark's Kafka
-        source provides. This is faster, because Python need not hash the keys. The job then fails
-        if a key belongs to another shard.
+        source provides. ``"partition"`` is faster, because Python need not hash the keys before the
+        shuffle. The job fails if a row is routed to a shard to which its key does not belong.
     version : int, optional
         The version of the store to join. If None, the version that is newest when
         ``temporal_join`` is called. A stream reads this version as long as the stream runs, unless
@@ -136,7 +136,7 @@ def temporal_join(
     Raises
     ------
     StateError
-        No version of the store was published at the root, or the version ``version`` was not.
+        The root has no version of the store, or does not have the version ``version``.
     SpecError
         A column is missing, is duplicate, has the wrong type, or has a type that Spark cannot pass
         to Python; ``key`` and ``timestamp`` name the same column; ``df`` has a column with the name
@@ -202,9 +202,9 @@ def temporal_join(
 def _with_column(df: DataFrame, given: str | Column, argument: str) -> tuple[DataFrame, str]:
     """Return a DataFrame with the column of an argument, and the name of this column.
 
-    An expression becomes a new column. The name of a column is resolved as Spark does, which by
-    default ignores the case of letters, and reads ``a.b`` as the field ``b`` of the column ``a``
-    and backquotes as the quotes of a name. But the whole name of a column comes first.
+    An expression becomes a new column. A text that is the whole name of a column names this column.
+    Spark resolves every other text. By default, Spark ignores the case of letters, reads ``a.b`` as
+    the field ``b`` of the column ``a``, and reads backquotes as the quotes of a name.
     """
     if isinstance(given, str) and given not in df.columns and any(mark in given for mark in ".`"):
         given = _resolved(df, given)

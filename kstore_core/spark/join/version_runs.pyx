@@ -24,7 +24,8 @@ cdef enum:
 cdef inline uint64_t first_slot(const Runs *runs, uint32_t hash) noexcept nogil:
     """Return the number of the slot at which the search for a hash begins.
 
-    The number is computed from high bits, because the hashes of one shard have similar low bits.
+    The number consists of the high bits of a product, because the hashes of one shard have similar
+    low bits.
     """
     return (<uint64_t>hash * 0x9E3779B97F4A7C15U) >> runs.shift
 

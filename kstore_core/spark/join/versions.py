@@ -1,7 +1,7 @@
 """The store that a join reads.
 
-If the versions of the store fit into the cache of a worker, the worker caches them. Otherwise it
-looks them up in open shards.
+If the versions of the store fit into the cache of a worker, the worker caches the versions.
+Otherwise the worker looks up versions in open shards.
 """
 
 from __future__ import annotations

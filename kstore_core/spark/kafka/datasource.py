@@ -27,10 +27,10 @@ __all__ = ["KafkaSource"]
 
 
 class KafkaSource(DataSource):
-    """The data source that reads Kafka topics with the client library confluent-kafka.
+    """The data source that reads and writes topics with the client library confluent-kafka.
 
-    The data source has the columns of Spark's own Kafka source. Spark finds this class through the
-    package ``pyspark_kstore_kafka``.
+    A read has the columns of Spark's own Kafka source. Spark finds this class through the package
+    ``pyspark_kstore_kafka``.
     """
 
     @cached_property

@@ -56,7 +56,7 @@ class Positions:
     """The start offsets or the end offsets of a read, which an option sets.
 
     A position is an offset, `EARLIEST` or `LATEST`. ``each`` has the position of each partition. If
-    it is empty, ``everywhere`` is the position of all partitions.
+    ``each`` is empty, ``everywhere`` is the position of all partitions.
     """
 
     option: str
@@ -64,7 +64,7 @@ class Positions:
     each: Mapping[Place, int] = field(default_factory=dict)
 
     def names(self, position: int) -> bool:
-        """Return True if the option sets ``position``, `EARLIEST` or `LATEST`, for a partition."""
+        """Return True if a partition has ``position``, which is `EARLIEST` or `LATEST`."""
         return position in (self.each.values() if self.each else (self.everywhere,))
 
     def at(self, earliest: Offsets, latest: Offsets) -> Offsets:
@@ -172,7 +172,8 @@ def nested(offsets: Offsets) -> dict[str, dict[str, int]]:
 def split(ranges: Sequence[OffsetRange], at_least: int | None) -> list[OffsetRange]:
     """Split long ranges, so that the result has at least ``at_least`` ranges.
 
-    It has fewer if there are fewer offsets. The function splits no range if ``at_least`` is None.
+    If there are fewer offsets than ``at_least``, each range of the result has one offset. The
+    function splits no range if ``at_least`` is None.
     """
     total = sum(one.end - one.begin for one in ranges)
     if at_least is None or len(ranges) >= at_least or not total:

@@ -1,4 +1,4 @@
-"""The options of the data source ``kstore-kafka``, which are named as in Spark's Kafka source."""
+"""The options of the data source ``kstore-kafka``, with the names of Spark's Kafka source."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ def ranges_between(
 
     ``earliest`` contains the first offset of each partition. If a partition's start is before its
     first offset, records have expired. If a partition's start is after its end, the topic was
-    recreated. In both cases, raise an InconsistentStateError if ``failOnDataLoss`` is true.
-    Otherwise read the partition from its first offset.
+    recreated. In both cases, raise an InconsistentStateError if ``failOnDataLoss`` is true, and
+    read the partition from its first offset if ``failOnDataLoss`` is false.
     """
     ranges = []
     for place, until in sorted(end.items()):

@@ -14,11 +14,11 @@ from kstore_core.spark.kafka.options import KafkaOptions
 __all__ = ["Brokers"]
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""The internal topics of Kafka. A pattern never matches them, as in Kafka's own consumer."""
+"""The internal topics of Kafka. As in Kafka's own consumer, a pattern never matches them."""
 
 
 class Brokers:
-    """The driver's connection to the brokers, which plans batches with it.
+    """The connection to the brokers with which the driver plans batches.
 
     The constructor raises EngineUnavailableError if confluent-kafka is not installed, and SpecError
     if librdkafka refuses a setting.

@@ -2,8 +2,8 @@
 
 With the option ``transactionalId``, each task sends its rows in one transaction. The transaction
 also commits an offset, for a consumer group of this task, with metadata that name the epoch. A task
-that runs again finds the epoch there and sends nothing. Without the option, it sends its rows
-again.
+that runs again finds the epoch in the metadata, and sends nothing. Without the option, a task that
+runs again sends its rows again.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _sent(options: KafkaWriteOptions, epoch: Epoch, batches: Iterator[pa.RecordB
 
 
 class _Sender:
-    """A task that sends rows: ``number`` is the number of its Spark partition."""
+    """The sender of the rows of a task; ``number`` is the number of the task's Spark partition."""
 
     def __init__(self, options: KafkaWriteOptions, epoch: Epoch, number: int) -> None:
         self._options = options
@@ -142,7 +142,7 @@ class _Sender:
         try:
             if self._group is not None:
                 with self._cluster.explained(_DOING):
-                    # It ends the transaction of an earlier attempt, which then cannot commit.
+                    # End the transaction of an earlier attempt, so that it cannot commit.
                     self._producer.init_transactions(self._cluster.timeout_s)
                 self._known = self._committed()
         except BaseException:
@@ -166,7 +166,10 @@ class _Sender:
         times: list[int] | None = None
         if "timestamp" in columns:
             if columns["timestamp"].null_count:
-                raise SpecError(f"{_DOING}: a row has a null in the column 'timestamp'")
+                raise SpecError(
+                    f"{_DOING}: a row has a null in the column 'timestamp'; fill in the time of "
+                    "each row, or leave out the column"
+                )
             times = millis(columns["timestamp"])[0].tolist()
             if 0 in times:
                 raise no_time_zero(_DOING)
@@ -212,10 +215,10 @@ class _Sender:
         if self._known is not None:
             if self._known["digest"] != self._digest.hexdigest():
                 raise StateError(
-                    f"{self._epoch} was written by {self._group} with other rows than it has now, "
-                    "so kstore cannot repeat it. Write rows whose partitions are the same when "
-                    "Spark repeats a micro-batch, such as those of a source or of map_state, or "
-                    "leave out transactionalId"
+                    f"{self._epoch} was written by {self._group} with other rows than this attempt "
+                    "has, so kstore cannot send the epoch again. Write a DataFrame whose "
+                    "partitions keep their rows when Spark repeats a micro-batch, such as the "
+                    "output of a source or of map_state, or leave out transactionalId"
                 )
             return 0
         self._producer.flush(self._cluster.timeout_s + 5)
@@ -245,7 +248,7 @@ class _Sender:
             self._cluster.close(consumer)
 
     def _committed(self) -> dict[str, Any] | None:
-        """Return what an earlier attempt has committed for this epoch, or None."""
+        """Return the metadata that an earlier attempt has committed for this epoch, or None."""
         consumer = self._cluster.group(str(self._group))
         try:
             place = self._cluster.library.TopicPartition(str(self._options.topic), 0)
@@ -263,7 +266,7 @@ class _Sender:
                     raise StateError(
                         f"{self._group} has already written epoch {about['epoch']}, but Spark runs "
                         f"{self._epoch}, so the checkpoint is older than the topic. Start the "
-                        "query with a new checkpoint, or with a newer copy of this one"
+                        "query with a new checkpoint, or with a newer copy of this checkpoint"
                     )
         return None
 
@@ -285,7 +288,7 @@ class _Sender:
 
 
 def _bytes_of(batch: pa.RecordBatch) -> bytes:
-    """Return bytes that are equal for equal rows, whatever buffers their columns share."""
+    """Return bytes that depend only on the rows, and not on the buffers of their columns."""
     parts: list[bytes] = []
     for column in batch.columns:
         if pa.types.is_list(column.type):

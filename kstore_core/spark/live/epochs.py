@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 BATCH = "batch"
-"""The query id that all batch runs have."""
+"""The query id that all batch runs of `map_state` have."""
 
 EPOCHS = "epochs"
 """The metadata key of the numbers of the last epochs of all queries."""
@@ -73,8 +73,8 @@ def epoch_of_task(run: int | None) -> Epoch:
     """Return the epoch of this Spark task.
 
     If the task belongs to a micro-batch, the epoch is the micro-batch. Otherwise the epoch is the
-    batch run with the number ``run``, which must be None for a stream. Raises StateError if ``run``
-    is None and the task belongs to no micro-batch.
+    batch run with the number ``run``. The caller must pass None for a stream. Raises StateError if
+    ``run`` is None and the task belongs to no micro-batch.
     """
     from pyspark import TaskContext
 
@@ -89,7 +89,7 @@ def epoch_of_task(run: int | None) -> Epoch:
         return Epoch(BATCH, run)
     raise StateError(
         f"this task of a stream belongs to no micro-batch, because Spark set {_QUERY_ID}={query!r} "
-        f"and {_BATCH_ID}={batch!r}. map_state needs both values to apply each micro-batch once. "
+        f"and {_BATCH_ID}={batch!r}. kstore needs both values to apply each micro-batch once. "
         "Use a trigger with micro-batches (processingTime or availableNow), or call map_state "
         "within foreachBatch"
     )

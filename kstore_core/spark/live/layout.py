@@ -3,7 +3,7 @@
 ::
 
     <root>/live/stream.json               the stream that owns the live directory
-    <root>/live/stream.lock               locked while the stream runs
+    <root>/live/stream.lock               the file that the stream locks
     <root>/live/0_<shard>/                the state directory of a shard of the stream
     <root>/live/<store>/map_state.json    the properties of a state of map_state
     <root>/live/<store>/query             the id of the streaming query that owns the state
@@ -46,11 +46,11 @@ LAYOUT_FORMAT = 1
 """The format number in each JSON file of the live directory."""
 
 NEWEST_FORMAT = 2
-"""The format number of a rescaled state of map_state. kstore refuses a greater number."""
+"""The format number of a rescaled state of map_state. kstore refuses files of newer formats."""
 
 
 class Layout(Protocol):
-    """The files about a state, beside the shards of the state. A file is created once.
+    """The files that describe a state, beside the shards of the state. A file is created once.
 
     :class:`LiveLayout` implements the protocol on a disk, and
     :class:`~kstore_core.spark.remote.layout.RemoteLayout` on an object store. ``str(layout)`` is
@@ -59,7 +59,7 @@ class Layout(Protocol):
 
     @property
     def unseen(self) -> str:
-        """The likely cause, and its remedy, for the error that a task sees another state."""
+        """The likely cause, and the remedy, if a task and the driver see different states."""
 
     def prepare(self, shards: int) -> None:
         """Prepare the directory for a new state with this number of shards.
@@ -96,9 +96,10 @@ class Layout(Protocol):
     ) -> AbstractContextManager[LiveShard]:
         """Return a context manager of a shard that one task changes.
 
-        ``identity`` is the unique id of the state, ``folder`` the folder of its shards, and
-        ``number`` the number of its document. The task waits up to ``timeout_s`` seconds for a
-        shard that another task has locked.
+        ``identity`` is the unique id of the state, and ``folder`` the folder of its shards.
+        ``number`` is the number of the document of the state; ``document_name`` in
+        :mod:`kstore_core.spark.map_state.sharding` explains it. The task waits up to ``timeout_s``
+        seconds for a shard that another task has locked.
 
         Raises StateError if a rescale has sealed the shard for a later document.
         """
@@ -131,7 +132,7 @@ class LiveLayout:
 
     @property
     def unseen(self) -> str:
-        """The likely cause, and its remedy, for the error that a task sees another state."""
+        """The likely cause, and the remedy, if a task and the driver see different states."""
         return (
             "If the state was rescaled after map_state was called, call map_state again, for a "
             "stream with the same checkpoint. Otherwise pass a root on a file system that all "
@@ -170,8 +171,8 @@ class LiveLayout:
 
     def _unwritable(self, why: str) -> StateError:
         return StateError(
-            f"the directory {self.path} cannot be created or written: {why}. Correct this, or pass "
-            "another root"
+            f"the directory {self.path} cannot be created or written: {why}. Correct the cause, or "
+            "pass another root"
         )
 
     def names(self) -> list[str]:
@@ -213,10 +214,10 @@ def parsed_document(
 ) -> dict[str, Any] | None:
     """Read the fields ``fields`` of the JSON file ``name`` of a layout.
 
-    ``optional`` has further fields, with the values that a file without them means.
+    ``optional`` maps the names of further fields to their values in a file that lacks them.
 
-    Return None if the file does not exist. Raises InconsistentStateError if the file is damaged.
-    The error ends with the text ``remedy``. Raises StateError if a newer kstore wrote the file.
+    Return None if the file does not exist. Raises InconsistentStateError, whose message ends with
+    ``remedy``, if the file is damaged. Raises StateError if a newer kstore wrote the file.
     """
     place = f"{layout}/{name}"
     try:

@@ -30,7 +30,7 @@ class StreamBinding:
     Attributes
     ----------
     query : str
-        The id of the query, which the checkpoint contains. The text is empty if the id is not known
+        The id of the query, which the checkpoint contains, or an empty text if the id is not known
         yet.
     checkpoint : str
         The location of the checkpoint.
@@ -65,8 +65,9 @@ class StreamBinding:
     def check(self, given: StreamBinding, layout: Layout) -> None:
         """Check that the stream ``given`` is the stream of this binding.
 
-        Raises StateError if the query or the checkpoint of ``given`` is another one. Raises
-        SpecError if one of its other properties, such as the number of shards, is different.
+        Raises StateError if the query of ``given`` is another one. If the id of its query is not
+        known yet, raises StateError if its checkpoint is another one. Raises SpecError if another
+        property of ``given``, such as the number of shards, is different.
         """
         root = _root_of(layout)
         restart = (

@@ -1,4 +1,4 @@
-"""The frame in which a task applies one epoch to one shard, exactly once."""
+"""Functions with which a task applies one epoch to one shard, exactly once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def apply_epoch(
                 output = apply(live)
                 if live.commit(epoch):
                     return output
-            # Another attempt was faster. Its output, which the state now contains, counts.
+            # Another attempt has committed first, so `apply` now returns that attempt's output.
     except EngineLockedError as error:
         error.add_note(
             f"the task of {epoch} for shard {shard} on {this_worker()} waited "

@@ -83,9 +83,9 @@ def map_state(
         The spec of the store.
     root : path or address
         The directory that contains the state, on a disk that the driver and all workers share and
-        mount at the same path. Or the address of a directory on an object store or HDFS, such as
-        ``s3://bucket/prefix``; docs/map-state.md describes the differences. The state is in
-        ``<root>/live/<store>/``, and belongs to one streaming query.
+        mount at the same path; or the address of a directory on an object store or HDFS, such as
+        ``s3://bucket/prefix``. docs/map-state.md describes the differences. The state is in
+        ``<root>/live/<store>/``. A state that a stream has used belongs to this streaming query.
     schema : StructType or str
         The schema of the rows that ``fn`` returns.
     key : str
@@ -120,8 +120,8 @@ def map_state(
         Options of an object store; see docs/spark-roots.md.
     compact_every : int
         On an object store, the number of files of changes after which a full checkpoint of a shard
-        may replace them. The checkpoint is uploaded when the changes are as large as the previous
-        checkpoint, and at the latest after ten times this number of files.
+        may replace the files. The checkpoint is uploaded when the changes are as large as the
+        previous checkpoint, and at the latest after ten times this number of files.
 
     Returns
     -------

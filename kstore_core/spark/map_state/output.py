@@ -17,7 +17,7 @@ __all__ = ["OutputRows"]
 class OutputRows:
     """The rows that the calls of a user's function have returned.
 
-    The object knows the key of the call that returned a row, so that an error can name this key.
+    The object also stores the key of each call, so that an error about a row can name the key.
     """
 
     def __init__(self, schema: pa.Schema) -> None:

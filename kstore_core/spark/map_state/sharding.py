@@ -1,4 +1,4 @@
-"""The files of a live directory with the state's properties, its owner and its last run."""
+"""The files with the properties, the owner and the last batch run of a state of `map_state`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DOCUMENT = "map_state.json"
 
 
 SUBTOPOLOGY = "subtopology"
-"""The shape of the stores of a sub-topology of `run_on_spark`, which are several."""
+"""The attribute ``shape`` of a sub-topology of `run_on_spark`, which may have several stores."""
 
 PARTITION_TIMES = "partition-time"
 """The name of the store of `with_partition_time`, which has a row for each partition of a topic."""
@@ -47,10 +47,10 @@ AnyLayout = TypeVar("AnyLayout", bound=Layout)
 
 
 def document_name(number: int) -> str:
-    """Return the name of a document of a state.
+    """Return the name of the document ``number``, which is a file with the properties of a state.
 
     On a disk, a state has only the document 0, which a rescale replaces. On an object store, each
-    rescale adds a document, and the newest one counts.
+    rescale adds a document, and only the newest document is valid.
     """
     return f"map_state-{number}.json" if number else DOCUMENT
 
@@ -96,7 +96,7 @@ class Sharding:
     def of(cls, layout: Layout, number: int | None = None) -> tuple[str, Sharding] | None:
         """Read the id and the properties of a state. Return None if the state does not exist.
 
-        The result is that of the document ``number``, or of the newest document if it is None.
+        The method reads the document ``number``, or the newest document if ``number`` is None.
         """
         if number is None:
             number = newest_document(layout)
@@ -128,7 +128,7 @@ class Sharding:
         return BoundState(layout, bound[0], bound[1].folder, number)
 
     def to_json(self) -> str:
-        """Return the content of the file of a state with these properties and a new id."""
+        """Return the content of a document with these properties and a new id."""
         document = {"format": LAYOUT_FORMAT, "id": uuid.uuid4().hex, **asdict(self)}
         if self.folder:
             document["format"] = NEWEST_FORMAT
@@ -141,8 +141,8 @@ class Sharding:
 class BoundState(Generic[AnyLayout]):
     """The live directory and the unique id of a state that exists.
 
-    Each worker receives a pickled copy of this object. ``folder`` is that of :class:`Sharding`, and
-    ``number`` is the number of the document of the state.
+    Each worker receives a pickled copy of this object. ``folder`` is the attribute of
+    :class:`Sharding`, and ``number`` is the number of the document of the state.
     """
 
     layout: AnyLayout
@@ -153,15 +153,15 @@ class BoundState(Generic[AnyLayout]):
     def checkout(
         self, shard: int, engine: str, timeout_s: float
     ) -> AbstractContextManager[LiveShard]:
-        """Return a context manager of a shard, as :meth:`Layout.checkout` does."""
+        """Return the context manager of a shard from :meth:`Layout.checkout`."""
         return self.layout.checkout(self.id, self.folder, shard, engine, timeout_s, self.number)
 
     def check_seen(self) -> None:
         """Raise StateError if this machine and the driver see different states at the path.
 
         Each task calls this method before it opens its shard. If the shards are on a disk, the
-        task calls it again after it has locked its shard. A rescale replaces the state only while
-        it holds the locks of all shards, so the state cannot be replaced after this second call.
+        task calls it again after it has locked its shard. A rescale must lock all shards before it
+        replaces the state, so it cannot replace the state after this second call.
         """
         bound = Sharding.of(self.layout, self.number)
         if bound is None or bound[0] != self.id:
@@ -172,7 +172,7 @@ class BoundState(Generic[AnyLayout]):
             )
 
     def way_back(self) -> str:
-        """Return how an operator makes the shards before the last rescale those of the state."""
+        """Return the instruction for going back to the shards from before the last rescale."""
         if self.number:
             before, after = (document_name(self.number + step) for step in (-1, 1))
             return f"copy {self.layout}/{before} to the new file {self.layout}/{after}"

@@ -47,7 +47,7 @@ class ConversionError(Exception):
         The path from the value to the nested value that is wrong, such as ``[2].name``. The path is
         empty if the value itself is wrong.
     reason : str
-        What is wrong with the value.
+        A description of the fault in the value.
     """
 
     def __init__(self, index: int, path: str, reason: str) -> None:
@@ -91,7 +91,8 @@ def column_of(
 def _made(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Convert values by Arrow's rules.
 
-    Raises ConversionError, which names the first value that Arrow refuses.
+    Raises ConversionError, which names the first value that Arrow refuses. Raises SpecError if the
+    column takes more than 2 GiB.
     """
     try:
         made = pa.array(values, kind)

@@ -29,11 +29,11 @@ class PartitionTimes:
     topics, offsets : bool
         True if the rows have a column ``topic``, or a column ``offset``.
     removed : str
-        The name of a boolean column. The function removes the rows in which it is true.
+        The name of a boolean column. The function removes the rows in which the column is true.
     schema : Schema
         The schema of the output, which lacks the column ``removed``.
     name : str
-        The name of the work, as in :class:`~kstore_core.spark.map_state.tasks.Work`.
+        The name of the work; see :class:`~kstore_core.spark.map_state.tasks.Work`.
     """
 
     timestamp: str
@@ -96,7 +96,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 def _running(times: Numbers, owner: Numbers, known: Numbers) -> Numbers:
-    """Return the greatest time so far in each row's partition, with the time of the row itself.
+    """Return the greatest time so far in each row's partition, including the time of the row.
 
     ``times`` contains the time of each row, and ``owner`` the index of its partition. The rows must
     be sorted by ``owner``. ``known`` contains each partition's greatest time before these rows.

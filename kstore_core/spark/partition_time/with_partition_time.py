@@ -34,10 +34,10 @@ def with_partition_time(
 ) -> DataFrame:
     """Add partition time to each row, as the header ``partition-time``.
 
-    The partition time of a row is the greatest time so far in the row's partition, with the time of
-    the row itself. The rows of earlier micro-batches count, even after a restart. The rows that
-    ``keep`` removes count too. The value of the header is the time in ms as 8 big-endian bytes, as
-    in KIP-472.
+    The partition time of a row is the greatest time so far in the row's partition, including the
+    time of the row itself. The rows of earlier micro-batches count, even after a restart. The rows
+    that ``keep`` removes count too. The value of the header is the time in ms as 8 big-endian
+    bytes, as in KIP-472.
 
     The next stage of the pipeline uses the header if the stage calls
     ``map_state(…, partition_time="headers")`` or ``open_state(…, partition_time=True)``. That stage
@@ -54,7 +54,7 @@ def with_partition_time(
         A DataFrame with a column ``partition`` of type int or long, such as a stream from Kafka.
         If ``df`` has a column ``topic``, partitions of different topics are different partitions.
         If ``df`` has a column ``offset``, the rows of a partition are sorted by this column.
-        Otherwise the rows have the order of their arrival.
+        Without this column, the rows have the order of their arrival.
     root : path or address
         The directory that stores the partition times, as in :func:`map_state`.
     keep : Column or str, optional
@@ -140,6 +140,6 @@ def _check_columns(df: DataFrame, timestamp: str, headers: str) -> None:
     check_columns(df, {name: kinds for name, kinds in allowed.items() if name in wanted})
     if _REMOVED in names:
         raise SpecError(
-            f"the DataFrame has a column {_REMOVED!r}, but with_partition_time needs this name for "
-            "itself; rename the column"
+            f"the DataFrame has a column {_REMOVED!r}, but with_partition_time adds a column with "
+            "this name; rename the column"
         )

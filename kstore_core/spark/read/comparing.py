@@ -58,7 +58,7 @@ def changes(
 def _scans(
     spec: StoreSpec, before: Any | None, after: Any | None
 ) -> Iterator[tuple[Iterable[Chunk], Iterable[Chunk]]]:
-    """Yield pairs of scans of the two stores, whose keys have the same order.
+    """Yield pairs of a scan of each store. The two scans of a pair have the same order of keys.
 
     There is one pair for a key-value store, and one pair for each segment of other stores.
     """
@@ -97,7 +97,7 @@ def _changed_versions(
 
 
 def _versions(rows: Sequence[pa.Table]) -> pa.Table:
-    """Return the versions in physical rows, with a column ``id``.
+    """Return the versions that stored rows contain, with a column ``id``.
 
     The id of a version is its key followed by its timestamp.
     """

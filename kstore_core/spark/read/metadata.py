@@ -1,4 +1,4 @@
-"""The metadata of partitioned stores, which their manifests contain, as DataFrames."""
+"""DataFrames of the metadata in the manifests of partitioned stores."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def read_metadata(
         The content of a row. A row describes a store, a shard, a published version, the last
         offset of a source partition in a shard, or a file of a shard.
     version : int, optional
-        The version of the store to describe. If None, the rows describe the newest version;
-        ``"versions"`` then returns all versions.
+        The version of the store to describe. If None, the rows describe the newest version, or all
+        versions if ``what`` is ``"versions"``.
     storage_options : mapping, optional
         Options of the object store of ``root``.
 

@@ -1,7 +1,7 @@
 """The plans of reads of stores.
 
 The driver makes a plan, in which it selects the columns and the parts to read, such as shards.
-Tasks on the workers then read the parts. A plan reads one version of a store.
+Tasks on the workers then read the parts. All parts are of the versions that the driver selected.
 """
 
 from __future__ import annotations

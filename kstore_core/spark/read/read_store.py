@@ -59,7 +59,7 @@ def read_store(
     as_of : int or datetime, optional
         For versioned stores, read the versions that were valid at this time. The time is an aware
         datetime, or ms since the epoch. If the time is before the start of a shard's history, the
-        read returns a version that was valid at the time only if it is still the latest version of
+        read returns a version only if it was valid at the time and is still the latest version of
         its key. ``store.get(key, as_of=…)`` does the same.
     history : bool
         For versioned stores, read all versions. Tombstones are not read.

@@ -1,4 +1,4 @@
-"""The reads of a Kafka Streams application's store from the state directories of its tasks."""
+"""Reads of a store of a Kafka Streams application from the state directories of its tasks."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def read_streams_dir(
         The session that reads the store.
     path : path
         The directory ``state.dir/application.id``, which contains the task directories ``0_0``,
-        ``0_1``, ``1_0``, …. Every worker must be able to read it at this path.
+        ``0_1``, ``1_0``, …. Every worker must be able to read the directory at this path.
     spec : StoreSpec
-        The spec of the store, which the directory does not contain.
+        The spec of the store. The directory does not contain a spec.
     partitions : sequence of int, optional
         Read only the tasks with these partition numbers; each must exist. If None, read all tasks,
         and warn if there are gaps in the partition numbers.

@@ -1,8 +1,9 @@
 """The files of changes, each of which contains what one epoch wrote to a shard.
 
-A file is an Arrow stream with the columns ``key`` and ``value``, compressed by zstd. Each record
-batch of the stream has the rows of one namespace in one write, or no rows and another operation.
-The metadata of the record batch describe the operation as JSON. A null value deletes its key.
+A file is an Arrow stream with the columns ``key`` and ``value``, compressed by zstd. A record batch
+of the stream contains the rows that one write puts into one namespace. A record batch for another
+operation has no rows. The metadata of the record batch describe the operation as JSON. A null value
+deletes its key.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The checkout of a live shard from an object store, and the commit of its changes.
 
-A checkout brings the copy on this machine to the state of the newest commit. The commit uploads the
-changes of the epoch as one file, or a checkpoint if one is due. Then it puts the commit, which
-names these files. The storage accepts only one commit of each number. A task of an earlier attempt
-therefore cannot commit after a newer attempt.
+A checkout updates the copy on this machine to the newest commit. At the end of an epoch, the task
+uploads the changes of the epoch as one file, or uploads a checkpoint if one is due. Then the task
+writes the commit, a file that names the uploaded files. The storage accepts only one commit of each
+number. A task of an earlier attempt therefore cannot commit after a newer attempt.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kstore_core.spark.root.shard_files import Stamps, fetch_files, upload_files
 
 __all__ = ["RemoteShard", "checked_out", "fetch_shard"]
 
-_MOST = 10  # times compact_every: the number of files after which a checkpoint always replaces them
+_MOST = 10  # A checkpoint always replaces _MOST * compact_every files of changes.
 _FETCHES = 16
 _REMEDY = "Restore the file from a copy, or pass another root and a new checkpoint"
 
@@ -58,7 +58,8 @@ class RemoteShard:
     is_filled : bool
         True if the copy contains a published shard, which no changes describe.
     document : int
-        The number of the document of the state to which the task is bound.
+        The number of the document that the driver has read; see ``document_name`` in
+        :mod:`kstore_core.spark.map_state.sharding`.
     """
 
     commits: ShardCommits
@@ -88,7 +89,7 @@ class RemoteShard:
         return self.base is None
 
     def fill(self, published: Path) -> None:
-        """Copy a published shard to the copy. The first commit then uploads a checkpoint."""
+        """Replace the copy by a published shard. The first commit then uploads a checkpoint."""
         self.copy.clear()
         shutil.copytree(published, self.path)
         self.is_filled = True
@@ -124,8 +125,9 @@ class RemoteShard:
             raise StateError(
                 f"{self.where} was sealed by a rescale of the state, so the task committed "
                 "nothing. If the rescale has ended, call map_state again, for a stream with the "
-                "same checkpoint. Otherwise wait for its end. If it was killed, run it again, or "
-                "undo it: call kstore_core.spark.rescale with the present number of shards"
+                "same checkpoint. If the rescale is running, wait for its end. If the rescale was "
+                "killed, run it again, or undo it: call kstore_core.spark.rescale with the present "
+                "number of shards"
             )
 
     def _uploaded(self, commit: ShardCommit) -> tuple[ShardCommit, Stamps]:
@@ -148,8 +150,9 @@ class RemoteShard:
     def _is_due(self, size: int) -> bool:
         """Return True if a checkpoint must replace the changes.
 
-        The changes must be as large as the checkpoint that they follow. So all checkpoints together
-        are not much larger than all changes. But a commit never names very many files.
+        A checkpoint is due when the changes are at least as large as the checkpoint that they
+        follow. So all checkpoints together are not much larger than all changes. A checkpoint is
+        also due when the commit would name very many files.
         """
         if self.is_filled and self.base is None:
             return True
@@ -171,7 +174,7 @@ def checked_out(
     compact_every: int,
     document: int = 0,
 ) -> Iterator[RemoteShard]:
-    """Bring the copy of a shard to the newest commit, and yield the shard.
+    """Update the copy of a shard to the newest commit, and yield the shard.
 
     Raises EngineLockedError if another task on this machine uses the copy for ``timeout_s``
     seconds. Raises StateError if a rescale has sealed the shard for a later document than
@@ -190,7 +193,7 @@ def checked_out(
 
 
 def _bring(shard: RemoteShard, engine: Engine) -> None:
-    """Bring the copy of a shard to the newest commit."""
+    """Update the copy of a shard to the newest commit."""
     commits, copy = shard.commits, shard.copy
     marker = copy.take_marker()
     known = None if marker is None else ShardCommit.from_json(marker.commit, str(copy.path))
@@ -214,7 +217,7 @@ def _bring(shard: RemoteShard, engine: Engine) -> None:
 
 
 def fetch_shard(commits: ShardCommits, engine: Engine, path: Path) -> bool:
-    """Make the new directory ``path`` a copy of a shard with its newest commit.
+    """Copy the newest commit of a shard to the new directory ``path``.
 
     Return False, and make no directory, if nothing was written to the shard.
     """
@@ -256,7 +259,7 @@ def _apply(
 ) -> None:
     """Fetch files of changes, check them, and apply them in order to a state directory."""
     if not changes:
-        return  # A directory would look like a shard that was written.
+        return  # An empty directory would look like a shard that was written.
     path.mkdir(exist_ok=True)
 
     def fetched(change: ChangeFile) -> tuple[str, bytes]:

@@ -11,8 +11,8 @@ A task removes the file ``<shard>.json`` before it changes the directory. The ta
 again when its commit is on the object store. So after the death of a task, or a refused commit, the
 file is missing, and the next task on this machine makes a new copy. The file also contains the
 stamps of all files of the directory, and the id of the current boot of the machine. A copy with
-other stamps is not used, nor is a copy of an earlier boot, because a power failure may have lost a
-part of it.
+other stamps is not used. A copy of an earlier boot is not used either, because a power failure may
+have lost a part of the copy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The files about a stream, or about a state of `map_state`, on an object store.
+"""The files that describe a stream, or a state of `map_state`, on an object store.
 
 ::
 

@@ -1,7 +1,7 @@
 """An engine that records what is written to a state directory.
 
-The records of an epoch are uploaded as a file of changes. A worker that replays the files of
-changes in order gets the same rows, offsets and notes.
+The recorded operations of an epoch are uploaded as a file of changes. A worker that replays the
+files of changes in order gets the same rows, offsets and notes.
 """
 
 from __future__ import annotations

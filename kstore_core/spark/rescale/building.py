@@ -71,17 +71,17 @@ class Uploads:
 
 @dataclass(frozen=True, slots=True)
 class LiveFolder:
-    """A folder for the live shards of a state of `map_state`, which all machines share."""
+    """A folder, on a disk that all machines share, for the new shards of a state of `map_state`."""
 
     path: Path
     keeps_empty: bool = True
 
     def scratch(self) -> Path:
-        """Return a new directory in the folder, from which a shard can be renamed."""
+        """Return a new directory in the folder. A shard in it can be renamed into the folder."""
         return Path(tempfile.mkdtemp(prefix=".shard-", dir=self.path))
 
     def put(self, shard: Shard, built: Path, attempt: int) -> Shard:
-        """Rename a shard. If another attempt of the task was faster, leave its shard there."""
+        """Rename a shard into the folder, unless another attempt has renamed its shard before."""
         try:
             built.rename(self.path / built.name)
         except OSError:
@@ -95,8 +95,8 @@ class LiveFolder:
 class BuildTask:
     """The description of the second stage of a rescale. ``mapInArrow`` calls :meth:`run`.
 
-    The rows of a task are those of one new shard, in ascending order of segments and keys. They
-    begin with the descriptions of the old shards.
+    The rows of a task are those of one new shard, in ascending order of segments and keys. The
+    first rows are the descriptions of the old shards.
 
     Attributes
     ----------
@@ -111,8 +111,8 @@ class BuildTask:
     notes : mapping
         Notes to store in each new shard.
     epochs : mapping
-        The last epoch of each query in any old shard. A new shard contains at least the epochs of
-        its own old shards.
+        The last epoch of each query in any old shard. A new shard stores for each query the
+        greatest of this epoch and the epochs in the descriptions of its old shards.
     """
 
     destination: Destination
@@ -202,7 +202,7 @@ class BuildTask:
     def _reached(self, spec: StoreSpec, rows: _Rows, number: int, stream_time: int) -> int:
         """Return the stream time of a store that has a database for each segment.
 
-        Raise a StateError if rows that could be read before would expire by that.
+        Raise a StateError if rows that can be read now would expire at this stream time.
         """
         assert spec.segment_interval_ms is not None
         latest = rows.newest_segment * spec.segment_interval_ms

@@ -1,4 +1,4 @@
-"""Classes of keys, which are the keys whose hash has one remainder.
+"""Classes of keys. The hashes of the keys of a class have the same remainder.
 
 The hash of a key is ``murmur2(key) & 0x7fffffff``. The keys of a shard are a class: the number of
 the shard is the remainder, and the number of shards is the modulus.
@@ -42,11 +42,17 @@ def common(one: KeyClass, other: KeyClass) -> KeyClass | None:
 
 
 def parents_of(shard: int, before: int, after: int) -> range:
-    """Return the shards of ``before`` shards that have keys of ``shard`` of ``after`` shards."""
+    """Return the old shards that have keys of the new shard ``shard``.
+
+    ``before`` and ``after`` are the old and the new number of shards.
+    """
     step = gcd(before, after)
     return range(shard % step, before, step)
 
 
 def children_of(shard: int, before: int, after: int) -> range:
-    """Return the shards of ``after`` shards that have keys of ``shard`` of ``before`` shards."""
+    """Return the new shards that get keys of the old shard ``shard``.
+
+    ``before`` and ``after`` are the old and the new number of shards.
+    """
     return parents_of(shard, after, before)

@@ -1,7 +1,7 @@
 """The rescale of a state of `map_state` on a disk, between two runs of its query.
 
-The new shards are built in a new folder. Then one write of the file ``map_state.json`` makes them
-the shards of the state. The earlier shards and a copy of the earlier file remain on the disk.
+The new shards are built in a new folder. Then a file that names this folder replaces the file
+``map_state.json``. The earlier shards and a copy of the earlier file remain on the disk.
 """
 
 from __future__ import annotations
@@ -226,8 +226,8 @@ def _publish(layout: LiveLayout, sharding: Sharding, partitions: int, scratch: P
         shutil.rmtree(left)
     scratch.rename(folder)
     sync_directory(layout.path)
-    # In the column `partition`, the rows have their partitions of a topic, whose number is as
-    # before. Only their keys select their new shards.
+    # The column `partition` of later rows is the partition of a topic, which still has the old
+    # number of partitions. So only the key can select the new shard of a row.
     given = replace(sharding, partitions=partitions, partition_by="key", folder=folder.name)
     write_durably(layout.path / DOCUMENT, given.to_json())
     return folder

@@ -18,9 +18,9 @@ __all__ = ["move_rows"]
 def move_rows(spark: SparkSession, rows: RowsTask, build: BuildTask) -> list[Shard]:
     """Build the new shards, and return their descriptions in the order of their numbers.
 
-    One task reads each old shard, and one task builds each new shard. Spark sorts the rows between
-    them, and writes to disk the rows that do not fit into memory. The errors of the tasks are those
-    of :func:`kstore_core.spark.rescale`.
+    One task reads each old shard, and one task builds each new shard. Between these two stages,
+    Spark sorts the rows, and writes to disk the rows that do not fit into memory. The errors of the
+    tasks are those of :func:`kstore_core.spark.rescale`.
     """
     from kstore_core.spark.shards.writing import MESSAGE_DDL, read_message
 

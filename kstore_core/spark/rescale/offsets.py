@@ -1,10 +1,10 @@
 """The rule by which the offsets of several shards become the offsets of one new shard.
 
-A shard contains, of each source partition, all records up to an offset. A new shard contains the
-records of several old shards, whose offsets may differ. So its description has two parts: the
-offset up to which it contains the records of all its keys, and greater offsets for the keys of
-single old shards. docs/decisions/spark/rescaled-offsets.md proves that a write to the new shards
-skips exactly the records that a write to the old shards would skip.
+For each source partition, a shard contains all records of its keys up to an offset. A new shard
+contains the records of several old shards, whose offsets may differ. So the description of a new
+shard has two parts: the offset up to which the shard contains the records of all its keys, and
+greater offsets for the keys of single old shards. docs/decisions/spark/rescaled-offsets.md proves
+that a write to the new shards skips exactly the records that a write to the old shards would skip.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["merged_offsets"]
 
 Source = tuple[str, int]
 _Prefix = tuple[int, KeyClass]
-"""An offset, and the keys of which all records up to the offset are contained."""
+"""An offset, and the class of the keys whose records up to this offset a shard contains."""
 
 
 def merged_offsets(
@@ -27,7 +27,7 @@ def merged_offsets(
 ) -> tuple[tuple[Offset, ...], tuple[Ahead, ...]]:
     """Return the offsets of a new shard for all its keys, and greater offsets for some of its keys.
 
-    A greater offset is for the keys of one old shard that contains later records than the others.
+    A greater offset is for the keys of an old shard that has later records than other old shards.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def merged_offsets(
 def _prefixes(
     parent: Shard, source: Source, of_parent: KeyClass, shared: KeyClass
 ) -> tuple[int | None, list[_Prefix]]:
-    """Return what a parent contains of a source partition, for the keys ``shared``.
+    """Return the offsets of a source partition that a parent has for the keys ``shared``.
 
     The first item is the offset up to which the parent contains the records of all these keys. The
     second item has the greater offsets for some of these keys.

@@ -31,7 +31,7 @@ from kstore_core.spec import StoredSpec, StoreSpec
 __all__ = ["ABOUT", "ROWS", "ROWS_DDL", "OldShards", "PublishedShards", "RowsTask"]
 
 ABOUT = -(2**63)
-"""The number in the column ``segment`` of a row that describes an old shard, and comes first."""
+"""The value of ``segment`` in a description of an old shard. It is less than every real segment."""
 
 ROWS_DDL = "shard int, segment bigint, key binary, row binary"
 ROWS = pa.schema(
@@ -65,7 +65,7 @@ class PublishedShards:
 
     @contextmanager
     def place(self, number: int) -> Iterator[Path | None]:
-        """Yield a directory with the files of a shard, of which nothing may be changed."""
+        """Yield a directory with the files of a shard. The caller must not change the files."""
         shard = self.shards[number]
         if shard.path is None:
             yield None
@@ -100,9 +100,10 @@ class RowsTask:
                     yield _about([number % self.after], number, failure(error, number))
 
     def read(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of an old shard, and for each new shard a description of the old one.
+        """Yield a description of an old shard for each of its new shards, and then its rows.
 
-        Expired rows are left out, because a new shard may have an earlier stream time.
+        Expired rows are left out, because a new shard may have an earlier stream time, at which
+        these rows would not be expired.
         """
         engine_on_worker(self.old.engine)
         with self.old.place(number) as path:
@@ -137,7 +138,7 @@ class RowsTask:
             )
 
     def _check(self, users: pa.Array, number: int) -> None:
-        """Raise a SpecError if a key belongs to another old shard than the one it is in."""
+        """Raise a SpecError if a key in the shard ``number`` belongs to another old shard."""
         places = shards_of(users, self.before)
         wrong = np.flatnonzero(places != number)
         if len(wrong):

@@ -1,9 +1,10 @@
 """The rescale of a state of `map_state` on an object store, between two runs of its query.
 
-The rescale first seals each shard: it puts a commit, after which only tasks that were bound to a
-later document of the state can commit. Then it builds the new shards in a new folder. At last it
-puts the next document of the state, which names this folder. Only one writer can put this document:
-this rescale, another one, or the undo of a rescale that failed.
+A document of the state is a file with the state's properties. The rescale first seals each shard
+with a commit. After this commit, only tasks that were bound to the next document can commit. Then
+the rescale builds the new shards in a new folder. At last it puts the next document, which names
+this folder. Only one writer can put the next document: this rescale, another rescale, or the undo
+of a rescale that failed.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _LOCK_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class SealedShards:
-    """The shards of a state, which no query can change. ``number`` is that of the next document."""
+    """The sealed shards, which no query can change. ``number`` is that of the next document."""
 
     layout: RemoteLayout
     identity: str
@@ -74,7 +75,7 @@ class SealedShards:
             yield live.path if live.path.is_dir() else None
 
     def examine(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield a row about each shard whose number is in the first column."""
+        """Yield the spec and the epochs of each shard whose number is in the first column."""
         engine_on_worker(self.engine)
         for batch in batches:
             for number in batch.column(0).to_pylist():
@@ -95,15 +96,15 @@ class SealedShards:
         text, name = sharding.to_json(), document_name(self.number)
         try:
             created = self.layout.create(name, text)
-        except (OSError, KStoreError):  # The request may have succeeded and its answer been lost.
+        except (OSError, KStoreError):  # Perhaps only the answer was lost.
             if self.layout.read(name) != text:
                 raise
             return
         if not created and self.layout.read(name) != text:
             raise CommitConflictError(
                 f"{self.layout}/{name} was put by another rescale, or by its undo, so the new "
-                "shards are not used. A vacuum removes them. Look at the number of shards, and "
-                "rescale again if it is not yet what you want"
+                "shards are not used. A vacuum removes them. Check the present number of shards, "
+                "and rescale again if you need another number"
             )
 
     def undo(self) -> None:
@@ -125,7 +126,7 @@ class RemoteFolder:
         return Path(tempfile.mkdtemp(prefix="kstore-shard-"))
 
     def put(self, shard: Shard, built: Path, attempt: int) -> Shard:
-        """Upload a shard as the checkpoint of its first commit. A faster attempt wins."""
+        """Upload a shard as the checkpoint of its first commit. Only one attempt can commit."""
         place, name = f"{self.place}/{built.name}", uuid.uuid4().hex[:12]
         checkpoint = f"{place}/checkpoints/{1:020}-{name}"
         files = upload_files(self.storage, built, checkpoint, None, {})
@@ -145,8 +146,8 @@ def rescale_remote_state(
     """Move the rows of a state of `map_state` to another number of shards.
 
     Return the earlier properties of the state, the address of the new shards, and the number of
-    rows. With the present number of shards, undo a rescale that was killed. The errors are those of
-    :func:`kstore_core.spark.rescale`.
+    rows. If ``partitions`` is the present number of shards, undo a rescale that was killed. The
+    errors are those of :func:`kstore_core.spark.rescale`.
     """
     old = on_server(spark, _sealed, root, storage_options, store, partitions)
     before = old.sharding
@@ -159,7 +160,7 @@ def rescale_remote_state(
         rows = _move(spark, old, partitions, folder)
         on_server(spark, old.publish, after)
     except BaseException:
-        with contextlib.suppress(Exception):  # Another writer was faster, or the storage is away.
+        with contextlib.suppress(Exception):  # Another writer was faster, or the storage fails.
             on_server(spark, old.undo)
         raise
     return before, f"{old.layout}/{folder}", rows
@@ -171,7 +172,7 @@ def _sealed(
     store: str,
     partitions: int,
 ) -> SealedShards:
-    """Seal all shards. For the present number of shards, undo an earlier rescale instead."""
+    """Seal all shards, or undo a rescale if ``partitions`` is the present number of shards."""
     storage = Root.at(root, storage_options).storage
     layout = RemoteLayout.of(storage, store)
     identity, sharding = found_state(storage, layout, store)
@@ -196,7 +197,7 @@ def _sealed(
 
 def _newest(commits: ShardCommits) -> ShardCommit | None:
     while numbers := commits.numbers():
-        with contextlib.suppress(FileNotFoundError):  # A vacuum removed it: there is a newer one.
+        with contextlib.suppress(FileNotFoundError):  # A vacuum has removed it: list again.
             return commits.read(numbers[-1])
     return None
 

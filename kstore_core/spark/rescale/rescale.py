@@ -32,7 +32,7 @@ class Rescaled:
         The old and the new number of shards.
     rows : int
         The number of stored rows in the new shards. For a versioned store, a row contains the
-        latest version of a key, or its versions in one segment.
+        latest version of a key, or the versions of a key in one segment.
     version : int, optional
         The number of the new version, or None for a state of `map_state`.
     path : str
@@ -76,8 +76,8 @@ def rescale(
     partitions : int
         The new number of shards.
     store : str, optional
-        The name of the store of a state of :func:`map_state`. If None, the versions of the root are
-        rescaled. If the root has no version, its only state is rescaled.
+        The name of the store of a state of :func:`map_state`. If None, the newest version of the
+        root is rescaled, or the only state of a root without versions.
     storage_options : mapping, optional
         Options of the object store of ``root``, as for :func:`write_store`.
     spark : SparkSession, optional
@@ -107,8 +107,8 @@ def rescale(
     StorageFullError
         The disk of a worker or of the root has no space for a shard.
     UnsupportedError
-        A state of :func:`map_state` on a disk cannot be rescaled with Spark Connect, and the state
-        of :func:`with_partition_time` cannot be rescaled.
+        A state of :func:`map_state` on a disk cannot be rescaled with Spark Connect. The states of
+        :func:`with_partition_time` and of :func:`run_on_spark` cannot be rescaled at all.
     """
     from kstore_core.spark.rescale.live import rescale_state
     from kstore_core.spark.rescale.remote import rescale_remote_state
@@ -135,7 +135,7 @@ def rescale(
 def _directory(
     root: str | os.PathLike[str], storage_options: Mapping[str, Any] | None
 ) -> Path | None:
-    """Return the directory of a root, or None if the root is on an object store."""
+    """Return the directory of a root, or None if the root is on an object store or HDFS."""
     return Root.at(root, storage_options).storage.path
 
 

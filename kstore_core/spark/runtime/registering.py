@@ -1,4 +1,4 @@
-"""Registration of kstore's data sources if Spark does not find them by itself.
+"""The registration of those data sources of kstore that Spark does not find.
 
 Spark searches the directories of ``sys.path`` for packages ``pyspark_*``. After an editable
 installation, kstore's packages are in none of these directories, because an import hook finds them.
@@ -20,7 +20,7 @@ _PACKAGES = ("pyspark_kstore", "pyspark_kstore_kafka")
 
 
 def register_hidden(spark: SparkSession) -> None:
-    """Register those data sources of kstore that Spark does not find by itself."""
+    """Register those data sources of kstore that Spark does not find."""
     listed = {module.name for module in iter_modules()}
     for package in _PACKAGES:
         if package not in listed and find_spec(package) is not None:

@@ -1,4 +1,4 @@
-"""`local_session`: a Spark session on one machine, for the demo, for tests and for first steps."""
+"""The function `local_session`, which starts Spark on one machine, for demos, tests and trials."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def local_session(
     driver_memory : str
         The heap size of the Java process, such as ``"2g"``.
     config : mapping of str to str, optional
-        Further Spark settings, which override the settings of this function. Only
-        ``spark.driver.extraJavaOptions`` is appended instead.
+        Further Spark settings, which override the settings of this function. Only the value of
+        ``spark.driver.extraJavaOptions`` is appended to the function's value.
 
     Raises
     ------

@@ -1,12 +1,13 @@
-"""The errors of kstore in Spark's Python processes, and how the driver gets them back.
+"""The transfer of kstore's errors from Spark's Python processes to the driver.
 
-Spark copies the text of a failed Python process into the message of its own error. So a kstore
-error gets a note, which is the last line of its text. The note has the class and the attributes of
-the error, and the driver makes the error from it. Nothing in the text is unpickled.
+Spark copies the text of a failed Python process into the message of its own error. So kstore adds a
+note to a kstore error, as the last line of the error's text. The note contains the class and the
+attributes of the error, and the driver creates the error from the note. The driver unpickles
+nothing.
 
-The traceback would stand before the error, so that its text would follow a dozen lines. PySpark
-leaves out the traceback if the process has the environment variable ``SPARK_HIDE_TRACEBACK``. A
-process of Spark ends after it has reported an error, so the variable has no effect on other errors.
+A traceback of a dozen lines would precede the text of the error. PySpark leaves out the traceback
+if the process has the environment variable ``SPARK_HIDE_TRACEBACK``. A process of Spark ends after
+it has reported an error, so the variable has no effect on other errors.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from kstore_core.errors import KStoreError
 __all__ = ["kstore_error", "told", "typed_errors", "without_traceback"]
 
 _RUNTIME, _HIDE = "SPARK_PYTHON_RUNTIME", "SPARK_HIDE_TRACEBACK"
-"""Variables of Spark. Spark sets the first one in its Python processes; neither is an option."""
+"""Environment variables of Spark, not of kstore. Spark sets the first in its Python processes."""
 
 _NOTE = "\n[kstore: "
 _MOST = 2000
-"""The greatest size of the attributes in a note, in characters. Longer ones are left out."""
+"""The greatest size of the attributes in a note, in characters. Larger attributes are left out."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -38,7 +39,7 @@ Result = TypeVar("Result")
 def without_traceback() -> Iterator[None]:
     """Report only the type, the text and the note of a kstore error to Spark.
 
-    Other errors are unchanged. Outside of Spark's Python processes, this has no effect.
+    Other errors are unchanged. Outside of Spark's Python processes, the function has no effect.
     """
     try:
         yield
@@ -50,7 +51,7 @@ def without_traceback() -> Iterator[None]:
 
 
 def told(function: Callable[[Iterator[Item]], Iterator[Result]]) -> Callable[..., Iterator[Result]]:
-    """Return the function of a task, whose kstore errors the driver can make again."""
+    """Wrap the function of a task so that the driver can create the task's kstore errors again."""
     return partial(_run, function)
 
 
@@ -65,7 +66,7 @@ def _run(
 def typed_errors() -> Iterator[None]:
     """Raise the kstore error of a failed Python process in place of Spark's error.
 
-    Spark's error is its cause.
+    Spark's error is the cause of the kstore error.
     """
     try:
         yield
@@ -79,13 +80,13 @@ def typed_errors() -> Iterator[None]:
 def kstore_error(error: BaseException) -> KStoreError | None:
     """Return the kstore error that made a Spark job fail.
 
-    kstore raises this error itself where it runs the job. Use this function for the error of an
-    action or a query of your own, such as ``temporal_join(…).collect()``.
+    If a function of kstore runs the job, the function raises the kstore error. Call `kstore_error`
+    for an action or a query that you run, such as ``temporal_join(…).collect()``.
 
     Parameters
     ----------
     error : BaseException
-        An error of PySpark, or a kstore error, which is returned as it is.
+        An error of PySpark, or a kstore error, which is returned unchanged.
 
     Returns
     -------
@@ -103,7 +104,7 @@ def kstore_error(error: BaseException) -> KStoreError | None:
         if not mark or len(message) != size or (size and not before[:-size].endswith(": ")):
             return None
         return _made(names, message, attributes)
-    except (AttributeError, KeyError, TypeError, ValueError):  # of a text that kstore did not write
+    except (AttributeError, KeyError, TypeError, ValueError):  # kstore did not write the text
         return None
 
 
@@ -122,7 +123,7 @@ def _add_note(error: KStoreError) -> None:
 
 
 def _made(names: list[str], message: str, attributes: dict[str, Any]) -> KStoreError | None:
-    """Make the error of the first class that is known and takes only a text."""
+    """Create an error of the first class in ``names`` that is known and takes only a text."""
     import_module("kstore_core.typed.serde_failures")  # which has subclasses of SerdeError
     known = {each.__name__: each for each in _subclasses(KStoreError)}
     for name in names:

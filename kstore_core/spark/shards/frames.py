@@ -45,7 +45,7 @@ _NARROWER = {
     "bigint": ("int", "smallint", "tinyint"),
     "double": ("float", "int", "smallint", "tinyint"),
 }
-"""For some types of numbers, the narrower types whose numbers all fit into them."""
+"""Some types of numbers, each with the narrower types whose numbers it can represent exactly."""
 
 _OTHER_TIMES = ("timestamp_ntz", "date")
 """Spark types that are not instants. A cast interprets them in the time zone of the session."""
@@ -72,7 +72,7 @@ def accepted_types(serde: Serde[Any]) -> tuple[str, ...]:
     """Return the Spark types of columns that a serde can serialise.
 
     The first type is binary, for values that are serialised already. The second type is the serde's
-    own. Types of numbers that fit into the serde's own type without loss follow.
+    own. The other types are types of numbers that fit into the serde's own type without loss.
     """
     own = spark_type(serde.arrow_type).simpleString()
     narrower = _NARROWER.get(own, ()) if serde is BUILT_IN.get(serde.name) else ()
@@ -117,7 +117,7 @@ def check_columns(df: DataFrame, allowed: Mapping[str, tuple[str, ...]]) -> None
 
 
 def _misfit(name: str, kind: str, allowed: Collection[str]) -> str:
-    """Return the text of the fault that a column has a type that is not allowed."""
+    """Return the text of an error for a column whose type is not allowed."""
     castable = "timestamp" in allowed and kind in _OTHER_TIMES
     cast_it = ", so cast it to timestamp" if castable else ""
     return f"{name!r} is {kind}, not {' or '.join(dict.fromkeys(allowed))}{cast_it}"

@@ -1,6 +1,6 @@
 """An iterator over the records that a write adds to a shard.
 
-It omits the records that the newest version of the shard contains already.
+The iterator omits the records that the version of the shard to continue contains already.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class FreshLogs:
 
     @property
     def ahead(self) -> tuple[Ahead, ...]:
-        """The parent's offsets of some keys that are greater than ``offsets``."""
+        """The entries of the parent's ``ahead`` that are still greater than ``offsets``."""
         return still_ahead(self._parent.ahead, self.offsets)
 
     def _runs(self, spool: LogSpool) -> Iterator[ShardLog]:

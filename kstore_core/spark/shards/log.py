@@ -284,7 +284,7 @@ class ShardLog:
         return self.take(fresh), len(self.keys) - len(fresh)
 
     def _are_ahead(self, ahead: tuple[Ahead, ...]) -> npt.NDArray[np.bool_]:
-        """Return a mask of the records that ``ahead`` contains."""
+        """Return a mask of the records up to the offsets in ``ahead`` for the records' keys."""
         hashes, offsets = hashes_of(self.users), integers(self.offsets)
         found = np.zeros(len(self), np.bool_)
         for source, places in self.by_source():
@@ -297,7 +297,8 @@ class ShardLog:
     def last_offsets(self, before: tuple[Offset, ...]) -> tuple[Offset, ...]:
         """Return the last offset of each source partition.
 
-        It is the greatest offset among the partition's records and its offset in ``before``.
+        The last offset is the greatest of the offsets of the partition's records, and of the
+        partition's offset in ``before``.
         """
         last = {(o.topic, o.partition): o.offset for o in before}
         if self.topics is not None and self.sources is not None and self.offsets is not None:
@@ -350,9 +351,9 @@ def _whole(times: pa.Array, spec: StoreSpec) -> Indices:
             raise SpecError(
                 f"{len(finer)} of {len(times)} records have times with microseconds, such as "
                 f"{times[int(finer[0])].as_py()}, but the versions of the store {spec.name!r} have "
-                "milliseconds. Of two versions of a key within one millisecond, only one would be "
-                "stored. Pass date_trunc('MILLISECOND', timestamp) if that is intended. Nothing "
-                "was written"
+                "milliseconds. If a key has two versions within one millisecond, only one of them "
+                "would be stored. Pass date_trunc('MILLISECOND', timestamp) if that is intended. "
+                "Nothing was written"
             )
     return down
 

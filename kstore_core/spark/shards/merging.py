@@ -48,8 +48,8 @@ def merged(streams: Sequence[Stream]) -> Iterator[Block]:
         for at, block in held:
             cut = len(block.keys)
             if following is not None:
-                # If a row's key is equal to the bound of the next block, the order of their
-                # streams decides which of them is first.
+                # If a row's key is equal to the lower bound of the next block, the order of the two
+                # streams decides whether the row is before the rows of the block.
                 side = "right" if at <= following[1] else "left"
                 cut = int(np.searchsorted(block.keys, following[0], side))  # type: ignore[call-overload]
             if cut:

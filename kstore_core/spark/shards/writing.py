@@ -66,7 +66,7 @@ class ShardWriter:
         The published shards that the job continues, by the shard's number. It is empty for a new
         store.
     partition_time : bool
-        Whether the header ``partition-time`` also advances stream time.
+        If true, the header ``partition-time`` also advances stream time.
     run_bytes : int
         The approximate size in bytes of the records that a task holds in memory. If a shard has
         more records, the task writes them to temporary files, and restores parts of this size.
@@ -164,7 +164,7 @@ class ShardWriter:
         with open_state(here, engine=self.engine) as state:
             store = state.open(self.spec)
             if parent.path is None:
-                # A rescale leaves a stream time, but no files, to a shard without rows.
+                # After a rescale, a shard without rows has a stream time, but no files.
                 state.advance(parent.stream_time)
             if spool.is_on_disk:
                 done = apply_logs(

@@ -173,7 +173,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     """Check and parse the options of a read.
 
     Raise a SpecError if :func:`parse_options` finds a fault, or if two options cannot be combined.
-    Also raise a SpecError if the read is of a table in Spark's catalog.
+    Also raise a SpecError if the options are those of a table in Spark's catalog.
     """
     if {"provider", "owner"} <= {name.lower() for name in given}:
         raise SpecError(

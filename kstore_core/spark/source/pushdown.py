@@ -57,18 +57,19 @@ _KEY_TYPES: dict[Any, tuple[type, ...]] = {
 def scans_keep_their_filters() -> bool:
     """Return True if this PySpark reads each scan of a query with the filters of that scan.
 
-    PySpark 4.1 to 4.3 keep the reader of the last filtered scan for all scans that come from the
-    same ``load()``, also for scans with other filters or without filters. The release that
-    corrects this also adds the method ``pushLimit``.
+    PySpark 4.1 to 4.3 use the reader of the last filtered scan for all scans that come from the
+    same ``load()``, even for scans with other filters or without filters. The release that corrects
+    this fault also adds the method ``pushLimit``.
     """
     return hasattr(DataSourceReader, "pushLimit")
 
 
 class PushFilters:
-    """The method ``pushFilters`` of a reader, which Spark accepts whatever its settings are.
+    """The method ``pushFilters`` of a reader, in a form that Spark accepts with all settings.
 
     Spark refuses to read with a class that overrides ``pushFilters``, unless the setting
-    ``spark.sql.python.filterPushdown.enabled`` is true. Spark looks at ``__func__`` to find out.
+    ``spark.sql.python.filterPushdown.enabled`` is true. To find an override, Spark looks at
+    ``__func__``.
     """
 
     def __init__(self, narrow: Callable[[list[Filter]], None]) -> None:
@@ -167,7 +168,8 @@ def _longer(one: Any, other: bytes) -> bytes | tuple[()]:
 def _serialised(spec: StoreSpec, values: Iterable[Any]) -> frozenset[bytes] | None:
     """Return the stored keys that are equal to one of ``values``; None if they are unknown.
 
-    A null is equal to no key. Floats that are equal but have several encodings are unknown.
+    A null is equal to no key. The result is None for the floats 0 and NaN, which have several
+    encodings.
     """
     types = _KEY_TYPES.get(spec.key)
     found = set()
@@ -201,8 +203,8 @@ def _keys_of(part: Part, keys: frozenset[bytes], partitions: int | None) -> tupl
 def _between(spec: StoreSpec, selection: Selection, filters: Sequence[Filter]) -> Selection:
     """Return the selection with the bounds of time that the filters imply.
 
-    A bound ``to_ts`` on the history of a versioned store would also apply the rule for times before
-    a shard's history, so filters never set it.
+    Filters never set ``to_ts`` for the history of a versioned store. If ``to_ts`` is before a
+    shard's history, the read sees only the latest versions, so some rows would be missing.
     """
     if spec.shape == "key_value" or (spec.format.versioned and not selection.history):
         return selection

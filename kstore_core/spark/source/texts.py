@@ -103,8 +103,8 @@ def one_of(*choices: str) -> Callable[[str], str]:
 def spec_of(text: str) -> StoreSpec:
     """Return the StoreSpec that a text describes.
 
-    The text is a description in JSON, or has the form ``module:NAME``. In this form, the function
-    imports the module and returns the variable ``NAME`` of the module.
+    The text is a description in JSON, or has the form ``module:NAME``. For ``module:NAME``, the
+    function imports the module and returns the variable ``NAME`` of the module.
     """
     if text.lstrip().startswith("{"):
         return StoredSpec.parse(text.encode()).spec()

@@ -63,7 +63,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._job.begin()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Built:
-        """Write the shards of the records of this task, and upload the shards."""
+        """Write the shards for which this task has records, and upload the shards."""
         from pyspark import TaskContext
 
         task = TaskContext.get()
@@ -71,7 +71,7 @@ class BatchWriter(DataSourceArrowWriter):
         return self.build(iterator, task.taskAttemptId())
 
     def build(self, batches: Iterator[pa.RecordBatch], attempt: int) -> Built:
-        """Write the shards of a task's records, and upload the shards.
+        """Write the shards for which a task has records, and upload the shards.
 
         ``attempt`` is Spark's id of the attempt of the task.
         """

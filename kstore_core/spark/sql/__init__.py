@@ -1,1 +1,1 @@
-"""Stores in Spark SQL: temporary views, and a function that looks up versions."""
+"""Functions that register views of stores, and a function that looks up versions, in Spark SQL."""

@@ -73,7 +73,7 @@ def register_as_of(
         The spec of the store, which is needed only if a serde of the store is not built in.
     cache_bytes : int
         The greatest size of the cache of one Python worker in bytes. The files of the store must
-        not be larger.
+        not be larger than this size.
     storage_options : mapping, optional
         Options of the object store of ``root``.
 
@@ -124,7 +124,7 @@ def register_as_of(
             "pass a greater cache_bytes"
         )
     lookup = AsOf(source, name, as_millis=timestamps == "millis")
-    udf: Any = arrow_udf  # some type checkers do not see its overload for a DataType
+    udf: Any = arrow_udf  # some type checkers do not see the overload for a DataType
     function = udf(_evaluation(lookup), spark_type(lookup.result))
     if not deterministic:
         function = function.asNondeterministic()
@@ -139,7 +139,7 @@ class AsOf:
     Attributes
     ----------
     source : Source
-        The store, all of whose versions each task reads.
+        The store. Each task reads all versions of the store.
     name : str
         The name of the function, for errors.
     as_millis : bool
@@ -186,7 +186,7 @@ class AsOf:
                 yield self._structs(task.joined(versions, some))
 
     def _checked(self, keys: pa.Array, times: pa.Array) -> pa.RecordBatch:
-        """Return a batch of the arguments. Raise a SpecError if one has a wrong type."""
+        """Return a batch of the arguments. Raise a SpecError if an argument has a wrong type."""
         import pyarrow as pa
 
         untyped = pa.types.is_null  # SQL's NULL
@@ -200,7 +200,7 @@ class AsOf:
             if kind not in allowed:
                 raise SpecError(
                     f"the {what} of {self.name} is {kind}, but it must be "
-                    f"{' or '.join(allowed)}; cast it"
+                    f"{' or '.join(allowed)}; cast the {what}"
                 )
         return pa.RecordBatch.from_arrays([keys, times], ["key", "time"])
 
@@ -224,7 +224,7 @@ class AsOf:
 
 
 def _evaluation(lookup: AsOf) -> Callable[..., Any]:
-    """Return the function whose annotations tell Spark how to call it."""
+    """Return the function for Spark, with the annotations that determine how Spark calls it."""
     import pyarrow as pa
 
     def evaluate(columns: Any) -> Any:

@@ -60,8 +60,9 @@ def register_views(
     ``_offsets``, ``_files``
     ============================  =================================================================
 
-    All views read the version of the store that is the newest at the time of the call, or the
-    version ``version``. Call the function again to see newer records.
+    The view ``_versions`` lists all versions that exist at the time of the call. All other views
+    read the version that is then the newest, or the version ``version``. Call the function again to
+    see newer records.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""`run_on_spark`: a topology of processors as a streaming query of Spark."""
+"""The function `run_on_spark`, which runs a topology of processors as a streaming query."""

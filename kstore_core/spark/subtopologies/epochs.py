@@ -26,7 +26,7 @@ Sink: TypeAlias = "Callable[[DataFrame, int], object] | None"
 
 @contextmanager
 def _fixed_plan(spark: SparkSession) -> Iterator[None]:
-    """Turn adaptive plans off, which would end each shuffle with a job of its own."""
+    """Turn adaptive plans off, because an adaptive plan runs a separate job for each shuffle."""
     before = spark.conf.get(_ADAPTIVE)
     spark.conf.set(_ADAPTIVE, "false")
     try:
@@ -47,7 +47,7 @@ class EpochRunner:
     def _id(self, spark: SparkSession) -> str:
         """Return the id of the query. A new checkpoint at the same place has another id."""
         if not self._query:
-            # With Spark Connect, this file is the only place of the id that foreachBatch can read.
+            # With Spark Connect, foreachBatch can read the id only from this file.
             row = spark.read.text(f"{self.checkpoint}/metadata").first()
             assert row is not None
             self._query = str(json.loads(row[0])["id"])

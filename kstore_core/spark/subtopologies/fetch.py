@@ -1,4 +1,4 @@
-"""The copy of the stores of a topology, which readers and tools can open."""
+"""The function `fetch_tasks`, which copies the stores of a topology for readers and tools."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def fetch_tasks(
     Returns
     -------
     list of Path
-        The directories, ``<target>/<sub-topology>_<shard>``. A shard without a commit has none.
+        The directories, ``<target>/<sub-topology>_<shard>``. A shard without a commit has no
+        directory.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""What a task leaves to the next task of its shard, beside the rows of its stores.
+"""The progress that a task stores for the next task of its shard.
 
 A Spark task runs the processors of a shard for one micro-batch. The store `PROGRESS` of the shard
-keeps the times, the next calls of schedules, and the output of the last micro-batch.
+contains the times, the next calls of schedules, and the output of the last micro-batch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kstore_core.processing import Task
 __all__ = ["OUTPUT", "PROGRESS", "Progress"]
 
 PROGRESS = stores.key_value("kstore-progress", key=serdes.UTF8)
-"""The store of a shard that no processor uses."""
+"""The store of each shard that contains the progress. No processor uses this store."""
 
 OUTPUT = "output"
 """The key of the output of the last micro-batch."""
@@ -33,13 +33,13 @@ class Progress:
     ----------
     stream_time : int
     partition_times : dict of str to dict of int to int
-        The time of each topic and partition in ms.
+        The partition time of each topic and partition in ms.
     sent : int
         The number of records that sinks of the shard have sent.
     next_offsets : dict of str to int
         The next offset of each topic whose source has no offsets.
     schedules : dict of str to int or None
-        The time of the next call of each schedule in ms, or None if it was cancelled.
+        The time of the next call of each schedule in ms, or None if the schedule was cancelled.
     """
 
     stream_time: int = -1
@@ -52,7 +52,7 @@ class Progress:
     def of(cls, store: Any, where: str) -> Self | None:
         """Read the progress of a shard. Return None if the shard has none.
 
-        Raises CorruptionError if it cannot be read.
+        Raises CorruptionError if the progress cannot be read.
         """
         stored = store.get(_KEY)
         try:
@@ -68,7 +68,7 @@ class Progress:
         store.put(_KEY, json.dumps(vars(self), separators=(",", ":")).encode())
 
     def resume(self, task: Task) -> None:
-        """Give the times of this progress to a new task."""
+        """Copy the times and the schedules of this progress to a new task."""
         context = task.context
         context.stream_time = self.stream_time
         for topic, times in self.partition_times.items():
@@ -78,7 +78,7 @@ class Progress:
             schedules.resume(self.schedules)
 
     def take(self, task: Task, made: set[str]) -> None:
-        """Take the times and the schedules of a task at its end.
+        """Copy the times and the schedules of a task to this progress, at the end of the task.
 
         ``made`` contains the names of the schedules that the processors made in `init`. Raises
         UnsupportedError if there is another schedule.

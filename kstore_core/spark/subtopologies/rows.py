@@ -1,7 +1,8 @@
 """The rows in which records pass between sources, sub-topologies and sinks.
 
-The columns of a row are those of `COLUMNS`. A row without a topic is no record. It gives each shard
-a task in each micro-batch, and its column ``partition`` has the number of the shard.
+The columns of a row are those of `SCHEMA`. A row without a topic is not a record. Each shard gets
+such a row in each micro-batch, with its number in the column ``partition``, so that Spark runs a
+task for the shard.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ _ORDER = [(name, "ascending") for name in ("topic", "partition", "offset")]
 def inputs_of(rows: pa.Table, shard: int, next_offsets: dict[str, int]) -> Iterator[Input]:
     """Yield the records of rows, sorted by topic, partition and offset.
 
-    If a source has no column for them, a record gets the number of the shard as its partition, and
-    the next offset of its topic in ``next_offsets``, which the function advances. Such records keep
-    the order of the rows.
+    If a source has no columns ``partition`` and ``offset``, the partition of a record is ``shard``,
+    and its offset is the next offset of the topic in ``next_offsets``. The function advances this
+    next offset. Such records keep the order of the rows.
 
     Raises
     ------
@@ -79,9 +80,10 @@ def inputs_of(rows: pa.Table, shard: int, next_offsets: dict[str, int]) -> Itera
 def rows_of(outputs: Sequence[Output], shard: int, first: int) -> pa.RecordBatch:
     """Return the rows of records that sinks sent.
 
-    The partition of a row is the shard that sent it, and its offset its number among all records of
-    this shard, which begin with the number ``first``. So both together identify a record, and give
-    the order of the records of a shard.
+    The partition of a row is the number of the shard that sent the record. The offset is the number
+    of the record among all records of this shard; the first record of ``outputs`` has the number
+    ``first``. So partition and offset together identify a record, and the offsets give the order of
+    the records of a shard.
     """
     topics, keys, values, times, headers = zip(*outputs, strict=True) if outputs else ((),) * 5
     columns = [
@@ -97,5 +99,5 @@ def rows_of(outputs: Sequence[Output], shard: int, first: int) -> pa.RecordBatch
 
 
 def shard_of(numbers: pa.ChunkedArray) -> int:
-    """Return the shard of the rows of a task, which Spark has routed."""
+    """Return the number of the shard to which Spark has routed all rows of a task."""
     return int(integers(combined(numbers, "shard"))[0])

@@ -46,9 +46,9 @@ def run_on_spark(
 
     Each sub-topology is divided into shards by Kafka's murmur2 hash of the record key. In each
     micro-batch, a Spark task processes the records of a shard with all stores of the sub-topology.
-    A topic that one sub-topology writes and another one reads is a shuffle between them. The
-    records of a shard are processed in the order of their times, as far as each partition of a
-    topic keeps its order, as in Kafka Streams.
+    If one sub-topology writes a topic that another one reads, the records pass through a shuffle. A
+    task processes the records of each partition of a topic in their order. Among the next records
+    of all partitions, the task takes the one with the least time first, as in Kafka Streams.
 
     The stores and the output of a micro-batch are committed exactly once: if Spark runs a
     micro-batch again, the sinks get the same rows with the same number.
@@ -65,17 +65,17 @@ def run_on_spark(
         that a sink writes may also have a source.
     sinks : mapping of str to callable
         For each topic that the caller needs, a function that is called with a DataFrame and the
-        number of the micro-batch, as by ``foreachBatch``. docs/processors-on-spark.md describes the
-        columns. A topic that no source of the topology reads must have a sink, which may be None
-        to drop the records.
+        number of the micro-batch, like a function of ``foreachBatch``. docs/processors-on-spark.md
+        describes the columns. A topic that no source of the topology reads must have a sink. The
+        sink None drops the records.
     root : path or address
         The directory of the state, on a disk that the driver and all workers share, or on an
-        object store or HDFS. It belongs to one query.
+        object store or HDFS. The directory belongs to one query.
     checkpoint : path or address
         The checkpoint of the query.
     partitions : int, optional
-        The number of shards of each sub-topology. By default that of an existing state, or
-        ``spark.sql.shuffle.partitions``.
+        The number of shards of each sub-topology. The default is the number of an existing state,
+        or ``spark.sql.shuffle.partitions`` for a new state.
     engine : str
         The name of the storage engine of the stores.
     durability : {"process", "power", "changelog"}

@@ -20,7 +20,10 @@ _NUMBERS = ("int", "bigint", "smallint", "tinyint")
 
 
 def check_sources(topology: Topology, sources: Mapping[str, DataFrame]) -> None:
-    """Raise SpecError if a topic has no source, or is not read, or a DataFrame is not suitable."""
+    """Raise SpecError if the topics or the columns of the sources do not fit the topology.
+
+    Raises TypeError if a source is not a streaming DataFrame.
+    """
     read, written = _topics(topology)
     _check_names("sources", sources, read, read - written, "a source of the topology reads")
     if not sources:
@@ -42,14 +45,20 @@ def check_sources(topology: Topology, sources: Mapping[str, DataFrame]) -> None:
         }
         try:
             if ("partition" in allowed) != ("offset" in allowed):
-                raise SpecError("it has only one of the columns 'partition' and 'offset'")
+                raise SpecError(
+                    "it has only one of the columns 'partition' and 'offset'; pass both columns, "
+                    "or none"
+                )
             check_columns(df, allowed)
         except SpecError as error:
             raise SpecError(f"the source of the topic {topic!r} cannot be read: {error}") from None
 
 
 def check_sinks(topology: Topology, sinks: Mapping[str, Any]) -> None:
-    """Raise SpecError if a topic has no sink, or is not written."""
+    """Raise SpecError if a topic has no sink, or if the topology does not write a sink's topic.
+
+    Raises TypeError if a sink is neither a function nor None.
+    """
     read, written = _topics(topology)
     _check_names("sinks", sinks, written, written - read, "a sink of the topology writes")
     for topic, sink in sinks.items():

@@ -31,7 +31,7 @@ __all__ = ["Stage", "bound", "stages_of"]
 
 
 def stages_of(topology: Topology) -> list[Subtopology]:
-    """Return the sub-topologies in an order in which each one follows those whose topics it reads.
+    """Return the sub-topologies in an order in which the writers of a topic precede its readers.
 
     Raises
     ------
@@ -56,8 +56,8 @@ def stages_of(topology: Topology) -> list[Subtopology]:
         circle = " -> ".join(map(str, error.args[1]))
         raise UnsupportedError(
             f"the sub-topologies {circle} pass records in a circle through topics. A micro-batch "
-            "runs each sub-topology once, so it cannot run a circle. Write the topic to a sink, "
-            "and read it as the source of another query"
+            "runs each sub-topology once, so it cannot run a circle. Write a topic of the circle "
+            "to a sink, and read the topic as a source of another query"
         ) from None
 
 
@@ -116,7 +116,7 @@ def bound(
             "it cannot contain the state of another query; pass another root"
         )
     name = f"{SUBTOPOLOGY}-{part.id}"
-    # On a disk too, because only such a commit is one for all stores of a shard.
+    # A disk needs this layout too, because only its commits cover all stores of a shard at once.
     layout = RemoteLayout.of(storage, name, compact_every)
     known = Sharding.of(layout)
     shards = partitions or (by_default if known is None else known[1].partitions)

@@ -1,8 +1,8 @@
 """The tasks of `run_on_spark`, each of which processes one micro-batch in one shard.
 
-A shard contains all stores of a sub-topology. They are separate databases, so a task records what
-it writes to them, and commits the record as one file. :mod:`kstore_core.spark.remote` describes
-such commits.
+A shard contains all stores of a sub-topology. The stores are separate databases, so a task records
+all its writes, and commits them as one file. :mod:`kstore_core.spark.remote` implements such
+commits.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["SubtopologyTask"]
 
 @dataclass(frozen=True, slots=True)
 class SubtopologyTask:
-    """What each Spark task of a sub-topology receives. Spark calls :meth:`run` in each task.
+    """The data that each task of a sub-topology receives. Spark calls :meth:`run` in each task.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class SubtopologyTask:
             first, progress.sent = progress.sent, progress.sent + len(task.outputs)
             output = rows_of(task.outputs, shard, first)
             progress.take(task, made)
-            if was_active or (known is None and made):  # new schedules count from now
+            if was_active or (known is None and made):  # new schedules start at this micro-batch
                 progress.put(store)
                 store.put(OUTPUT, encode_output(epoch, output, name))
                 commit_epoch(state, epoch.query, epoch.number, task.offsets)
@@ -118,9 +118,10 @@ class SubtopologyTask:
 
 
 def _process(task: Task, records: Iterator[Any]) -> bool:
-    """Process records, and call the schedules whose time has come. Return False if there was none.
+    """Process records, and call the schedules whose time has come.
 
-    Stream time is that of the end of the micro-batch.
+    Schedules by stream time see the stream time at the end of the micro-batch. Return False if
+    there was neither a record nor such a schedule.
     """
     for record in records:
         task.add(record)

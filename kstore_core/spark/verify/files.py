@@ -59,8 +59,8 @@ class CheckedFiles:
     findings : list of Finding
         The findings about files and manifests.
     damaged : set of int
-        The numbers of the shards of version ``newest`` with a file that cannot be read or differs
-        from the manifest.
+        The numbers of the shards that must not be opened. A file of such a shard cannot be read or
+        differs from the manifest of version ``newest``, or a symbolic link is beside its files.
     files : int
         The number of different files that the manifests name.
     """

@@ -61,8 +61,8 @@ def verify_root(
         A callback. The function calls it first with the name of the root and the findings about
         the root's files, and then with the directory and the findings of each shard.
     spark : SparkSession, optional
-        A session of Spark Connect. A task on its cluster then verifies the root. Without it, and
-        with a classic session, this process verifies the root.
+        A session of Spark Connect. A task on its cluster then verifies the root. Without a session,
+        and with a classic session, this process verifies the root.
 
     Returns
     -------

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 __all__ = ["END", "log_of_history"]
 
 END = "valid_to"
-"""The column with the exclusive end of a version's validity. A version with null has no end."""
+"""The column with the exclusive end of a version's validity. Null means that there is no end."""
 
 
 def log_of_history(df: DataFrame) -> DataFrame:
-    """Return the changelog of a history, as ``read_store(history=True)`` returns it.
+    """Return the changelog of a history in the form that ``read_store(history=True)`` returns.
 
     If a version ends before the next version of its key begins, or if no version follows, the
     changelog has a tombstone at the end of the version. The column ``valid_to`` is removed. The
@@ -58,7 +58,7 @@ def log_of_history(df: DataFrame) -> DataFrame:
         if fault[END] is not None and fault[END] <= fault.timestamp:
             why = "but a version must end after it begins"
         elif fault[END] is None:
-            why = f"which is for the last version, but another one begins at {fault['__next']}"
+            why = f"which only the last version may have, but another begins at {fault['__next']}"
         else:
             why = f"but the next version begins before that, at {fault['__next']}"
         raise SpecError(

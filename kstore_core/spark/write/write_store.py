@@ -65,7 +65,8 @@ def write_store(
 
         For a versioned store, ``df`` may also be a history with the column ``valid_to``, as
         :func:`read_store` returns it. If a version ends before the next version of its key begins,
-        the store gets a tombstone. The write then checks the times first, so it reads ``df`` twice.
+        the store gets a tombstone. A write of a history first checks its times, so it reads ``df``
+        twice.
     root : path or address
         The root of the store: a directory that every machine of the cluster mounts at this path, or
         an address in an object store, such as ``s3://bucket/prefix``.
@@ -164,7 +165,7 @@ def write_store(
     except BaseException:
         if manifest is None or not is_connect(spark):
             on_server(spark, job.discard)
-        # Otherwise the task that publishes may still run, so its files stay until a vacuum.
+        # With Spark Connect, the publishing task may still run, so the files stay until a vacuum.
         raise
 
 

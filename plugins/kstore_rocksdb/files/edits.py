@@ -26,7 +26,7 @@ _FAMILY, _ADD_FAMILY, _DROP_FAMILY = 200, 201, 202
 _GROUP = 300
 _NEW_BLOB, _BLOB_GARBAGE = 400, 401
 _IGNORABLE = 1 << 13
-"""The bit in the tag of a field that begins with its length, so that a reader can skip it."""
+"""A bit in the tag of a field. If it is 1, the field begins with its length and can be skipped."""
 _OLD_BLOB, _OLD_BLOB_GARBAGE, _OLD_LOG, _OLD_LOG_GONE = (_IGNORABLE + n for n in (2, 3, 4, 5))
 """Four tags with this bit whose fields have no length. Only RocksDB releases of 2020 wrote them."""
 
@@ -49,7 +49,8 @@ class Table:
     path : int
         The index of the directory of the file. 0 is the directory of the database.
     sequence : int
-        The sequence number of all rows if the file was ingested, otherwise 0.
+        The sequence number of the rows if all rows have the same number, otherwise 0. All rows of
+        an ingested file have the same number.
     """
 
     size: int

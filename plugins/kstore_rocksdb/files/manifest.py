@@ -15,7 +15,7 @@ show what the manifest has lost:
 All files of a database get their numbers from one counter. Each change of the column families
 writes the counter to the manifest. So the number of an options file shows whether the file is older
 than a change. The number of a table file shows whether the file is older than the drop of a column
-family. If it is, the file may belong to this column family.
+family. An older file may belong to this column family.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ class Manifest:
     last_sequence : int
         The greatest sequence number in the edits.
     ingested : set of int
-        The sequence numbers of ingested table files. No write-ahead log contains these numbers.
+        The sequence numbers of the table files whose rows all have the same number. The number of
+        an ingested file is in no write-ahead log.
     """
 
     number: int
@@ -120,8 +121,8 @@ class Manifest:
         self.last_sequence = max(self.last_sequence, edit.last_sequence)
         self.ingested |= {table.sequence for table in edit.tables.values()}
         if edit.adds is not None:
-            # An edit without a file number is at the begin of the manifest. Its column family is
-            # older than the manifest.
+            # An edit without a file number is at the beginning of the manifest. The column family
+            # of such an edit is older than the manifest.
             self.families[edit.family] = Family(edit.adds, edit.next_file or self.number)
         elif edit.drops:
             gone = self.families.pop(edit.family, None)
@@ -229,7 +230,8 @@ def _listed(names: set[str]) -> str:
 def _is_whole(options: str) -> bool:
     """Return True if an options file is complete, or was cut at the end of a column family.
 
-    The options of a family end with those of its table files, and every section with an empty line.
+    The options of a family end with those of its table files. Every section ends with an empty
+    line.
     """
     last = options.rpartition("\n[")[2]
     return last.startswith("TableOptions/") and last.endswith("\n  \n")

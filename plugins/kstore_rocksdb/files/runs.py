@@ -56,7 +56,7 @@ def has_rows_in_memory(family: Rdict, rows_read: int, begin_flush: Callable[[], 
 
 
 def is_compacting(family: Rdict) -> bool:
-    """Return True if a compaction runs or will begin soon. It replaces table files."""
+    """Return True if a compaction, which replaces table files, runs or will begin soon."""
     return any(family.property_int_value(name) for name in _COMPACTIONS)
 
 

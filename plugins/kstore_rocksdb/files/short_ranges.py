@@ -19,7 +19,7 @@ MOST_ROWS = 128
 _READS_BETWEEN_ATTEMPTS = 256
 """The number of short reads between two attempts to open the table files.
 
-To open the files takes about as long as this number of reads saves.
+Opening the files takes about as much time as this number of reads saves.
 """
 
 
@@ -43,7 +43,7 @@ class ShortRanges:
 
     A read in the mapped files takes a fraction of the time of a read with RocksDB's iterator. The
     files are opened after many reads without a write, if they contain all rows, and if no
-    compaction is about to replace them. The next write closes them.
+    compaction is about to replace them. The next write closes the files.
 
     Parameters
     ----------

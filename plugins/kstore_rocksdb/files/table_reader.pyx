@@ -264,7 +264,7 @@ cdef class TableFile:
         self, const uint8_t *here, const uint8_t *end,
         uint64_t *shared, uint64_t *rest, uint64_t *value,
     ) except NULL:
-        """Decode the three sizes at the begin of an entry, and return the address after them."""
+        """Decode the three sizes at the start of an entry, and return the address after them."""
         if end - here >= 3 and (here[0] | here[1] | here[2]) < 0x80:
             shared[0], rest[0], value[0] = here[0], here[1], here[2]
             here += 3

@@ -97,7 +97,7 @@ cdef inline uint8_t *put_u32(uint8_t *here, uint32_t number) noexcept:
 
 
 cdef inline uint8_t *put_row_type(uint8_t *here, RowType kind) noexcept:
-    """Write the last 8 bytes of a key in a data block, which are its type and the number 0.
+    """Write the last 8 bytes of a key in a data block: the row's type and the sequence number 0.
 
     Return the address after these bytes.
     """

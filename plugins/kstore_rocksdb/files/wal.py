@@ -1,14 +1,15 @@
 """Find write-ahead logs that must not be replayed, because an older log was truncated.
 
 RocksDB begins a new log when a write buffer is full, and deletes the old log when the buffer is
-flushed. A crash before that leaves both logs. If the old log was truncated by the crash, RocksDB
+flushed. A crash before the flush leaves both logs. If the crash truncated the old log, RocksDB
 would replay the remaining rows of the old log, and then the whole new log. The rows that the
 truncation removed would be missing, although the stored offsets count them as written.
 
-Each batch in a log begins with the sequence number of its first row, and the numbers of batches are
-consecutive, except for those of ingested table files. So there is a gap if a log does not begin
-with the number after the end of the previous log. kstore does not replay the logs after a gap. The
-database then contains exactly the rows that were committed before the gap.
+Each batch in a log begins with the sequence number of its first row. The numbers are consecutive
+from batch to batch, except that the numbers of ingested table files are missing. So there is a gap
+if a log does not begin with the number after the end of the previous log. kstore does not replay
+the logs after a gap. The database then contains exactly the rows that were committed before the
+gap.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ cdef inline Fault read_record(
     if reader.here == reader.end:
         reader.number = 1
         return TRUNCATED_FIELD
-    reader.here += 1                            # the attributes of a record, which are not used
+    reader.here += 1                            # Skip the unused attributes of the record.
     fault = read_unsigned(reader, 64, &bits)
     if fault != SOUND:
         return fault
@@ -290,8 +290,8 @@ def decode_record_batches(buf):
     Parameters
     ----------
     buf : bytes-like
-        Consecutive batches. An incomplete batch at the end is ignored; ``stopped_at`` of the
-        iterator is then less than the size of `buf` after the iteration.
+        Consecutive batches. An incomplete batch at the end is ignored. After the iteration,
+        ``stopped_at`` of the iterator is then less than the size of `buf`.
 
     Returns
     -------
@@ -301,7 +301,7 @@ def decode_record_batches(buf):
     Raises
     ------
     CorruptionError, FormatError, UnsupportedError
-        As `decode_record_columns` does, but during the iteration.
+        For the same reasons as in `decode_record_columns`, but during the iteration.
     """
     cdef RecordBatches records = RecordBatches.__new__(RecordBatches)
     cdef View view

@@ -137,7 +137,7 @@ cdef Py_ssize_t encode_one(
     elif begin < columns.length:
         head.base_timestamp = columns.slots[begin].timestamp
     head.max_timestamp = INT64_MIN if begin < columns.length else -1
-    # The GIL is held, so that no other thread appends records meanwhile.
+    # This function keeps the GIL, so no other thread can append records meanwhile.
     end = fitting(columns, begin, &head, most, &total)
     if head.attributes & LOG_APPEND_TIME:
         head.max_timestamp = options.log_append_time
@@ -261,7 +261,7 @@ base_sequence, transactional
     Raises
     ------
     FormatError, UnsupportedError
-        As `encode_record_batch` does.
+        For the same reasons as in `encode_record_batch`.
     """
     cdef RecordColumns source = <RecordColumns?>columns
     cdef list parts = []
