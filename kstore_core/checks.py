@@ -45,8 +45,8 @@ def check_partitions(partitions: int | None, what: str = "store") -> int:
     """
     if type(partitions) is not int or not 1 <= partitions <= _MOST:
         raise SpecError(
-            f"partitions={partitions!r} is not the number of partitions of a {what}; pass an int "
-            f"from 1 to {_MOST}"
+            f"partitions={partitions!r} is not a valid number of partitions of a {what}; pass an "
+            f"int from 1 to {_MOST}"
         )
     return partitions
 

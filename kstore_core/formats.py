@@ -65,11 +65,11 @@ class ValueFormat:
     versioned : bool
         True if the store retains a history of each key.
     shapes : tuple of str
-        The shapes of the stores that can have this format. In this list,
-        ``"time_ordered_window"`` and ``"time_ordered_session"`` are separate shapes.
+        The shapes of the stores that can have this format. Here, ``"time_ordered_window"`` and
+        ``"time_ordered_session"`` are separate shapes.
     upgrades : mapping of str to Convert
-        The older formats that can be upgraded to this format, oldest first. The mapping gives the
-        conversion of rows for the name of each older format.
+        The conversions of rows from older formats to this format, by the names of the older
+        formats, oldest first.
     """
 
     name: str

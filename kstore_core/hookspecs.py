@@ -28,7 +28,8 @@ ENGINES = "kstore.engines"
 kstore imports only the entry points that it needs."""
 
 PLUGINS = "kstore.plugins"
-"""The entry-point group of all other plug-ins. kstore imports them when a store is opened."""
+"""The entry-point group of all other plug-ins. kstore imports all of them when it first opens a
+store or lists the plug-ins or commands."""
 
 HOOKS = {
     ENGINES: ("kstore_register_engines",),
@@ -74,8 +75,8 @@ class CommandRegistrar(Protocol):
 def kstore_register_engines(registrar: EngineRegistrar) -> None:
     """Register the engines of a plug-in.
 
-    kstore calls this hook for an entry point of the group ``kstore.engines``, when a state is
-    opened with the engine that the entry point names.
+    kstore calls this hook for an entry point of the group ``kstore.engines`` when a state is opened
+    with the engine of this name.
 
     Parameters
     ----------
@@ -90,9 +91,9 @@ def kstore_wrap_table(table: Table, spec: StoreSpec) -> Table | None:
     """Return a table that wraps the table of a store.
 
     kstore calls this hook for the plug-ins of the group ``kstore.plugins``, once at each open of a
-    store, also if the store is read-only. It calls the plug-ins in the order of their names. Each
-    plug-in gets the table that the previous plug-in returned. So a call of the store first reaches
-    the table of the last plug-in.
+    store, also if the store is read-only. kstore calls the plug-ins in the order of their names.
+    Each plug-in gets the table that the previous plug-in returned. So a call of the store reaches
+    the table of the last plug-in before those of the other plug-ins.
 
     Parameters
     ----------

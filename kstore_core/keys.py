@@ -95,9 +95,9 @@ class Fetch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexBounds(Bounds):
-    """The bounds of index rows, with a filter of the requested index rows.
+    """The bounds of index rows, and a filter that passes only the requested index rows.
 
-    The filter saves lookups, because the scan looks up a row for each index row that passes.
+    The scan looks up the row of each index row that passes. So the filter saves lookups.
     """
 
     rows: KeyFilter | None = None
@@ -274,8 +274,8 @@ class RowKeys:
     pairs : RowPairs or None
         The converter between rows and index rows. None if the store has no index.
     hidden : int
-        The earliest segment time that a read returns, minus the store's horizon (ms). As in Kafka
-        Streams, it is 0 for time-ordered windows and 1 otherwise.
+        The number of ms from the store's horizon to the earliest segment time that a read returns.
+        As in Kafka Streams, this is 0 for time-ordered windows and 1 for all other stores.
     """
 
     schema: KeySchema

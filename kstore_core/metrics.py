@@ -24,7 +24,7 @@ STORES, CACHES, TASKS = (
 )
 
 _WINDOW_S = 60.0
-_LEAST_S = 30.0  # minimum time for a rate, as in Kafka Streams; less gives noise
+_LEAST_S = 30.0  # the least divisor of a rate, as in Kafka Streams; a smaller divisor gives noise
 _OPERATIONS = (
     "put", "put-if-absent", "put-all", "get", "all", "range", "prefix-scan", "delete", "fetch",
     "remove", "commit", "restore",
@@ -172,7 +172,7 @@ class MetricsRegistry:
 
     def __init__(self) -> None:
         self._sources: list[ref[Source]] = []
-        self._lock = RLock()  # Reentrant, because the garbage collector may close a directory.
+        self._lock = RLock()  # Reentrant: the garbage collector may close a directory.
 
     def add(self, source: Source) -> None:
         """Add a source. The registry keeps only a weak reference to it."""

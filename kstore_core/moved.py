@@ -26,7 +26,7 @@ MOVED = {
     "verify": "maintenance.verify",
     "versioned": "tables.versioned",
 }
-"""The present path of each moved module, by the earlier path in the documentation of 0.1.
+"""The present path of each moved module, by the path in the documentation of version 0.1.
 
 The paths are relative to ``kstore_core``."""
 
@@ -58,7 +58,7 @@ class _Loader:
         self._path = path
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Return None. The import system then makes a module, which `exec_module` replaces."""
+        """Return None. The import system then makes a module, and `exec_module` replaces it."""
 
     def exec_module(self, module: ModuleType) -> None:
         sys.modules[module.__name__] = import_module(self._path)

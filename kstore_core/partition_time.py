@@ -5,13 +5,13 @@ records, the next stage does not see their times, so it may accept records that 
 this, a stage can add the partition time to the records that it sends. The next stage uses the
 partition time if its state was opened with ``open_state(…, partition_time=True)``.
 
-The header is ``partition-time``, with a value of 8 big-endian bytes, as KIP-472 proposes. It
-contains the greatest time of the partition up to and including the record. If the stage removed
-records with a greater time after this record, the record has a second header with the same key. The
-second header contains the greatest time of the partition before the next record that was sent. If
-no later record of the batch was sent, it contains the greatest time at the end of the batch. The
-first header decides whether the record is late. The second header, or the only one, decides whether
-later records are late.
+The key of the header is ``partition-time``, and the value has 8 big-endian bytes, as KIP-472
+proposes. The value is the greatest time of the partition up to and including the record. If the
+stage removed records with a greater time after this record, the record has a second header with the
+same key. The value of the second header is the greatest time of the partition before the next
+record that was sent. If no later record of the batch was sent, the value is the greatest time at
+the end of the batch. The first header decides whether the record is late. The last header decides
+whether later records are late.
 """
 
 from __future__ import annotations

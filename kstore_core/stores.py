@@ -117,13 +117,13 @@ def window(
     Parameters
     ----------
     retention_ms : int
-        The retention (ms), at least ``window_size_ms``. A window can be read until stream time
-        exceeds its start by the retention.
+        The retention (ms), at least ``window_size_ms``. A window can be read while its start is
+        greater than stream time minus the retention. In a time-ordered store, it may also be equal.
     window_size_ms : int
         The size of a window (ms), 0 or more.
     retain_duplicates : bool
-        If True, each put of a key and window adds a value. If False, a put replaces the earlier
-        value of the key and window.
+        If True, each put for a key and a window adds a value. If False, a put replaces the earlier
+        value for the same key and window.
     segment_interval_ms : int, optional
         The width of a segment (ms), 1 or more. The windows of a segment expire together. If
         omitted, it is Kafka Streams' default: half the retention, but at least one minute.
@@ -206,7 +206,7 @@ def session(
     Parameters
     ----------
     retention_ms : int
-        The retention (ms), 0 or more. A session can be read until stream time exceeds its end by
+        The retention (ms), 0 or more. A session can be read until stream time reaches its end plus
         the retention.
     segment_interval_ms : int, optional
         The width of a segment (ms), 1 or more. The sessions of a segment expire together. If

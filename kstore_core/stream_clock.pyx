@@ -2,8 +2,8 @@
 """The stream time of a store.
 
 Stream time is the greatest time of the records that a store has received. A typed store compares
-each record with its stream time, in the order of arrival. A late record is dropped before it
-reaches a layer, a changelog or the engine.
+the time of each record with the store's stream time, in the order of arrival. The store drops a
+late record before the record reaches a layer, a changelog or the engine.
 """
 
 import threading
@@ -21,7 +21,7 @@ cdef class StreamClock:
     Parameters
     ----------
     retention_ms : int
-        The retention (ms). A record is late if it is older than stream time by more than this.
+        The retention (ms). A record is late if its time is less than stream time minus this.
     observed : int
         The stream time at the start (ms).
 
@@ -30,12 +30,12 @@ cdef class StreamClock:
     observed : int
         The stream time in milliseconds since the epoch; -1 before the first record.
     horizon : int
-        The time of the oldest record that is accepted, ``observed - retention_ms``.
+        The earliest time of a record that is not late, ``observed - retention_ms``.
     held : bool
         True if the horizon is fixed; see :meth:`hold`.
     turn : RLock
-        The lock for these times. A thread must hold it while it reads the times, and until it has
-        written the record or changed the times.
+        The lock for these times. A thread must hold the lock from the moment when it reads the
+        times until it has written the record or changed the times.
     dropped_late : int
         The number of late records that were dropped since the store was opened.
     """
@@ -51,9 +51,9 @@ cdef class StreamClock:
     def hold(self):
         """Fix the horizon at its present time until the store is closed.
 
-        Call this method before processing records in an order other than that of their arrival.
-        Lateness then does not depend on the order. Stream time still advances, and commits still
-        store it.
+        Call this method before you process records in another order than that of their arrival. The
+        order then does not change which records are late. Stream time still advances, and a commit
+        still stores stream time.
         """
         self.held = True
 

@@ -50,8 +50,8 @@ class RecordContext:
     Attributes
     ----------
     topic : str or None
-        The topic of the record. None if the record does not come from a topic; such a record does
-        not change the position.
+        The topic of the record. None if the record does not come from a topic. Such a record does
+        not change the input offsets (the position) of a store.
     partition, offset : int
         The partition and the offset of the record in the topic.
     timestamp : int or None

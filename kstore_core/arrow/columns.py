@@ -1,4 +1,4 @@
-"""The choice of the conversion between a column of values and a column of bytes, by the serde."""
+"""Conversions between a column of values and a column of bytes. The serde decides which one."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def to_typed(serde: Serde[Any], column: pa.Array) -> pa.Array:
 
 
 def from_values(serde: Serde[Any], values: list[Any]) -> pa.Array:
-    """Return a column of Python values, which a serde may have to convert."""
+    """Make a column from Python values. The serde converts them if necessary."""
     import pyarrow as pa
 
     arrow_value = getattr(serde, "arrow_value", None)
@@ -82,7 +82,7 @@ def from_values(serde: Serde[Any], values: list[Any]) -> pa.Array:
 
 
 def to_values(serde: Serde[Any], column: pa.Array) -> list[Any]:
-    """Return the Python values of a column, which a serde may have to convert."""
+    """Return the Python values of a column. The serde converts them if necessary."""
     values: list[Any] = column.to_pylist()
     from_arrow = getattr(serde, "from_arrow", None)
     if from_arrow is None:

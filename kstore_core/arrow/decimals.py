@@ -1,4 +1,4 @@
-"""The columns of decimals, whose bytes are the shortest big-endian two's complement."""
+"""The columns of decimals. Their bytes are the shortest big-endian two's complement."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["are_within", "read", "write"]
 
 _WIDTH = 16
 _SIGN_BYTES = r"^(?:\x00+([\x00-\x7f])|\xff+([\x80-\xff]))"
-"""The bytes that only repeat the sign, and the first byte of the shortest form."""
+"""A pattern: bytes that only repeat the sign, then the first byte of the shortest form."""
 
 
 def read(kind: Type, column: pa.Array) -> pa.Array:
-    """Deserialise a binary column. Raise a FormatError if a value is no decimal of this type."""
+    """Deserialise a binary column. Raise a FormatError if a value is not a decimal of this type."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -61,7 +61,7 @@ def are_within(kind: Type, numbers: pa.Array) -> bool:
 def _turned(column: pa.Array, to: pa.DataType) -> pa.Array:
     """Reverse the bytes of each value of 16 bytes, if this machine is little-endian.
 
-    The validity of the values is lost.
+    The result has no validity bits, so nulls are lost.
     """
     import pyarrow as pa
 

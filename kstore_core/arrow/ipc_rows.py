@@ -23,7 +23,7 @@ def write(kind: Type, column: pa.Array) -> pa.Array:
 
 
 def read(kind: Type, column: pa.Array) -> pa.Array:
-    """Deserialise a binary column. Raise a FormatError if a value is no row of this type."""
+    """Deserialise a binary column. Raise a FormatError if a value is not a row of this type."""
     return around_nulls(column, kind.arrow, functools.partial(rows_of, kind))
 
 
@@ -38,7 +38,7 @@ def _written(kind: Type, column: pa.Array) -> pa.Array:
         stream.write_table(table, max_chunksize=1)
     data = sink.getvalue()
     view = memoryview(data)
-    ends = [message_length(view, 0)]  # The stream begins with the schema.
+    ends = [message_length(view, 0)]  # The first message is the schema.
     for _ in range(len(column)):
         ends.append(ends[-1] + message_length(view, ends[-1]))
     buffers = [None, pa.array(ends, pa.int64()).buffers()[1], data]

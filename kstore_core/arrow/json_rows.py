@@ -1,4 +1,4 @@
-"""The columns of structs as JSON objects. The text of a column is made and read in one pass."""
+"""The columns of structs as JSON objects. All texts of a column are written or read at once."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _float_text(kind: Type, column: pa.Array) -> pa.Array:
 
 
 def _string_text(kind: Type, column: pa.Array) -> pa.Array:
-    """Return strings in quotes, in which quotes, backslashes and control characters are escaped."""
+    """Return strings in quotes. Escape quotes, backslashes and control characters in them."""
     import pyarrow.compute as pc
 
     if pc.any(pc.match_substring_regex(column, _SPECIAL)).as_py():
@@ -111,7 +111,7 @@ def _timestamp_text(kind: Type, column: pa.Array) -> pa.Array:
 
 
 def _check_years(column: pa.Array, day: int) -> None:
-    """Raise a ValueError if a time is not in the years 1 to 9999; a day has ``day`` units."""
+    """Raise a ValueError if a time is not in the years 1 to 9999. A day has ``day`` units."""
     import pyarrow.compute as pc
 
     ends = pc.min_max(column).as_py()
@@ -196,7 +196,7 @@ def _entries(column: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def read(kind: Type, column: pa.Array) -> pa.Array:
-    """Deserialise a binary column. Raise a FormatError if a value is no JSON object of this type.
+    """Deserialise a binary column. A value that is not such a JSON object raises a FormatError.
 
     A column whose type contains a map is read value by value, because pyarrow does not read an
     object as a map.
@@ -233,8 +233,8 @@ def _read_each(kind: Type, column: pa.Array) -> pa.Array:
 def _parsed(kind: Type, texts: pa.Array) -> pa.Table:
     """Parse one JSON object for each text.
 
-    A text that begins and ends with a brace contains at least one object, or cannot be parsed. So
-    the texts contain one object each if their number is right.
+    If a text that begins and ends with a brace can be parsed, it contains at least one object. So
+    each text contains exactly one object if there are as many objects as texts.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -261,7 +261,7 @@ def _parsed(kind: Type, texts: pa.Array) -> pa.Table:
 
 
 def _parse_type(kind: Type) -> pa.DataType:
-    """Return the Arrow type as which pyarrow parses values of ``kind``."""
+    """Return the Arrow type to which pyarrow parses the JSON of ``kind``."""
     import pyarrow as pa
 
     if kind.name in _READ_AS_TEXT:

@@ -1,4 +1,4 @@
-"""The conversion of a column with nulls by a function that takes no nulls."""
+"""The conversion of a column with nulls by a function that does not accept nulls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["around_nulls"]
 def around_nulls(
     column: pa.Array, to: pa.DataType, convert: Callable[[pa.Array], pa.Array]
 ) -> pa.Array:
-    """Return the column of type ``to`` that ``convert`` makes of the values; nulls stay nulls."""
+    """Convert the values of a column with ``convert`` to the type ``to``. Nulls stay nulls."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

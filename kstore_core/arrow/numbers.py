@@ -1,6 +1,6 @@
 """The columns of serdes whose bytes have a fixed size: numbers, booleans, dates and timestamps.
 
-An :class:`array.array` swaps the bytes, so that numpy is not needed.
+The functions swap bytes with :class:`array.array`, so they do not need numpy.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DAYS = {"date": 1, "timestamp": 86_400_000_000}
 """The length of a day in the units of a serde."""
 
 _TYPES = {"boolean": "boolean", "date": "date", "timestamp": "timestamp with a time zone"}
-"""The types of the columns that serdes of other values than numbers accept."""
+"""The types of the columns that the serdes of booleans, dates and timestamps accept."""
 
 
 def is_number(serde: Serde[Any]) -> bool:
@@ -70,7 +70,7 @@ def read(serde: Serde[Any], column: pa.Array) -> pa.Array:
 
 
 def _are_in_calendar(times: pa.Array, day: int) -> bool:
-    """Return True if all times are in the years 1 to 9999, which Python has."""
+    """Return True if all times are in the years 1 to 9999, as Python requires."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -95,7 +95,7 @@ def write(serde: Serde[Any], column: pa.Array) -> pa.Array:
 
 
 def _check_type(serde: Serde[Any], column: pa.Array) -> None:
-    """Raise a TypeError if a column has no values of the serde's type, in any unit or time zone."""
+    """Raise a TypeError if a column has another type. The unit and the time zone may differ."""
     import pyarrow.types as is_
 
     kind = column.type

@@ -52,7 +52,8 @@ def _observer(
 class _Reading:
     """A cache of the metrics of a registry.
 
-    The provider reads each instrument separately, but the registry is read once for all of them.
+    The provider reads each instrument separately. The cache makes one reading of the registry serve
+    all instruments.
     """
 
     def __init__(self, registry: MetricsRegistry) -> None:

@@ -47,7 +47,8 @@ class StoreSpec:
         The width of a segment in ms, at least 1. None for key-value stores, which have no segments.
     retention_ms : int or None
         For window and session stores, the retention in ms of stream time. A window can be read for
-        this time after its start, and a session after its end. None for other stores.
+        this time after its start. A session can be read for this time after its end. None for
+        other stores.
     window_size_ms : int or None
         For window stores, the size of a window in ms. Rows do not contain the size. None for other
         stores.
@@ -61,7 +62,7 @@ class StoreSpec:
         The setting of :meth:`with_cache`. It is not stored with the data.
     metrics : int or None
         The setting of :meth:`with_metrics`. It is not stored with the data.
-    changelog : tuple of (str, str)
+    changelog : tuple of (str, str) pairs
         The setting of :meth:`with_changelog`. It is not stored with the data.
 
     Raises
@@ -138,8 +139,7 @@ class StoreSpec:
         Parameters
         ----------
         sample_every : int
-            ``n`` to measure the time of one in ``n`` lookups and puts. Every lookup and every put
-            is counted.
+            One in ``sample_every`` lookups and puts is timed. All lookups and puts are counted.
         """
         return replace(self, metrics=sample_every)
 

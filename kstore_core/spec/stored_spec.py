@@ -26,7 +26,7 @@ _FIXED = {
 
 @dataclass(frozen=True, slots=True)
 class StoredSpec:
-    """A spec from a state directory. It has the names of the serdes instead of the serdes."""
+    """A spec from a state directory. It contains the names of the serdes, not the serdes."""
 
     name: str
     shape: str
@@ -89,7 +89,7 @@ class StoredSpec:
         return described(self, self.key, self.value)
 
     def spec(self) -> StoreSpec:
-        """Return a StoreSpec with the built-in serdes of the stored names.
+        """Return a StoreSpec with the built-in serdes that have the stored names.
 
         Raises
         ------

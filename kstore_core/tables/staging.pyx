@@ -118,6 +118,10 @@ cdef class Staging:
         """Add ``growth`` bytes, which may be negative, to the staged bytes."""
         self.staged_bytes += growth
 
+    def has_room(self, long long size):
+        """Return True if ``size`` more bytes can be staged without a spill or an error."""
+        return self._has_room(size)
+
     def relieve(self):
         """Spill the staged rows if they exceed the limit. Do nothing in a transactional state."""
         if not (self._has_room(1) or self.transactional):

@@ -29,7 +29,7 @@ def chain():
     ("add", "said"),
     [
         (lambda t: t.add_source("p", "x"), "already has a node 'p'; give the new node another"),
-        (lambda t: t.add_source("", "x"), "must be a str with text"),
+        (lambda t: t.add_source("", "x"), "must be a non-empty str"),
         (lambda t: t.add_source("s", []), "pass at least one topic"),
         (lambda t: t.add_source("s", "b"), "source 'in' already reads it. Pass 'in' as a parent"),
         (lambda t: t.add_source("s", ["x", "x"]), "source 's' already reads it"),

@@ -424,6 +424,18 @@ def test_the_limit_applies_to_the_records_of_all_stores_together(tmp_path: Path)
         assert all(len(list(store.all())) == 9 for store in opened)
 
 
+def test_versions_of_several_stores_move_to_files_before_they_are_spilled(tmp_path: Path) -> None:
+    with open_state(tmp_path / "0_0", engine="rocksdb", uncommitted_max_bytes=100_000) as state:
+        opened = [state.open(stores.versioned_key_value(f"s{n}", 1000)) for n in range(3)]
+        for number in range(30):
+            for store in opened:
+                restored(store, [(b"k%d" % (number % 7), b"v" * 9_000, number)])
+                assert is_waiting(store)
+                assert state.staged_bytes <= 100_000
+        state.commit()
+        assert [len(list(store.history(b"k1"))) for store in opened] == [5, 5, 5]
+
+
 def test_a_commit_opens_a_database_again_that_was_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -478,8 +490,14 @@ def test_a_close_needs_no_disk_space_for_records_that_it_drops(
     store = state.open(SPECS[2])
     for number in range(20):
         restored(store, [(b"a", b"%d" % number, number)])
+    close = spool.FileChangelog.close
+
+    def closed(log: Any) -> None:
+        close(log)
+        _full()
+
     with monkeypatch.context() as patch:
-        patch.setattr(spool.FileChangelog, "close", _full)
+        patch.setattr(spool.FileChangelog, "close", closed)
         state.close()
     assert not list((tmp_path / "0_0").glob(".kstore-restore*"))
 

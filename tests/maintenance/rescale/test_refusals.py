@@ -49,7 +49,7 @@ def refused(source: Path, error: type[Exception], match: str, **options: Any) ->
 
 @pytest.mark.parametrize("partitions", [0, True, "2", 2**31])
 def test_a_number_of_tasks(source: Path, partitions: Any) -> None:
-    refused(source, SpecError, "is not the number of partitions", partitions=partitions)
+    refused(source, SpecError, "is not a valid number of partitions", partitions=partitions)
 
 
 def test_the_present_number(source: Path) -> None:

@@ -119,7 +119,7 @@ def test_an_object_store(spark: SparkSession, bucket: Bucket) -> None:
 
 @pytest.mark.parametrize("partitions", [0, -1, True, 2.0, "4", 2**31, None])
 def test_numbers_of_shards_that_are_refused(root: Path, partitions: Any) -> None:
-    with pytest.raises(SpecError, match=r"partitions=.* is not the number of partitions"):
+    with pytest.raises(SpecError, match=r"partitions=.* is not a valid number of partitions"):
         rescale(root, partitions=partitions)
 
 

@@ -166,7 +166,7 @@ def test_what_cannot_work_is_refused_before_the_query_starts(
         (df.selectExpr("*", "1 more"), SpecError, "'more' is unknown", {}),
         (df, SpecError, "publish_every=0", {"publish_every": 0}),
         (df, SpecError, "pass spec= and partitions=", {"spec": None, "partitions": None}),
-        (df, SpecError, "is not the number of partitions", {"partitions": 0}),
+        (df, SpecError, "is not a valid number of partitions", {"partitions": 0}),
         (df, SpecError, "has no stream time", {"spec": PLAIN, "partition_time": True}),
         (df, UnsupportedError, "'memory' keeps its data in the process", {"engine": "memory"}),
         (df, UnsupportedError, "webdav: is not supported", {"root": "webdav://host/store"}),

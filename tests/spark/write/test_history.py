@@ -74,7 +74,7 @@ def test_a_gap_is_a_deletion(spark: SparkSession, root: Path) -> None:
         ([("a", 1, 10, 10)], r"key 'a' from 10 has the valid_to 10, but a version must end"),
         ([("a", 1, 10, 9)], r"from 10 has the valid_to 9, but a version must end"),
         ([("a", 1, 10, 21), ("a", 2, 20, None)], r"valid_to 21, but the next .*, at 20"),
-        ([("a", 1, 10, None), ("a", 2, 20, None)], r"None, which is for the last .* begins at 20"),
+        ([("a", 1, 10, None), ("a", 2, 20, None)], r"None, which only the last .* begins at 20"),
         ([("a", 1, 10, 20), ("a", 2, 10, 20)], r"valid_to 20, but the next .* before that, at 10"),
     ],
 )

@@ -234,7 +234,7 @@ def test_a_job_that_was_closed_is_left_to_the_vacuum(first: Path, root: Path) ->
 def test_partitions_are_a_number_from_one_on(root: Path, value: object) -> None:
     from kstore_core.spark.write.job import WriteJob
 
-    with pytest.raises(SpecError, match="is not the number of partitions of a store"):
+    with pytest.raises(SpecError, match="is not a valid number of partitions of a store"):
         WriteJob.plan(
             Root.at(root),
             SPEC,
