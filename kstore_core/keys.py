@@ -115,9 +115,9 @@ class KeySchema:
         True if a row key contains the end and the start of a session. False if it contains the
         start of a window and the sequence number that distinguishes duplicates.
     prefix : int
-        The first byte of the row keys in a time-ordered store. It is 0 for rows, whose times
-        precede the user's key. It is 1 for index rows, whose times follow the user's key. It is -1
-        in other stores, whose row keys have no such byte.
+        The first byte of the row keys in a time-ordered store. It is 0 if the time comes before the
+        user's key, as in the rows themselves. It is 1 if the user's key comes first, as in the rows
+        of the index. Other stores have no such byte, so ``prefix`` is -1.
     segment_time : callable
         A function that takes a row key and returns its segment time (ms). It raises a FormatError
         if the bytes do not have this layout.

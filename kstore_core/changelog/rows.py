@@ -173,7 +173,7 @@ def from_log(
 def packed_from_log(
     value_format: ValueFormat, records: RecordColumns, chunk_rows: int
 ) -> Iterator[tuple[PackedBytes, PackedBytes, list[bytes]]]:
-    """Iterate over the rows of a key-value store that changelog records restore, in packed form.
+    """Convert changelog records to rows of a key-value store, and yield the rows in packed form.
 
     Each item has the keys and the values of rows, and the keys of deleted rows.
 

@@ -134,11 +134,11 @@ def decode_position(data: bytes) -> dict[str, dict[int, int]]:
     FormatError
         The version is not 0, the bytes end too early, or a partition is negative.
     """
-    if not data or data[0] != 0:
+    if not data:
+        raise FormatError("the position is empty; it must begin with the version 00", offset=0)
+    if data[0] != 0:
         raise FormatError(
-            "the first byte of a position must be the version 00, not "
-            f"{data[:1].hex() or 'missing'}",
-            offset=0,
+            f"the first byte of a position must be the version 00, not {data[:1].hex()}", offset=0
         )
     position: dict[str, dict[int, int]] = {}
     try:

@@ -125,8 +125,8 @@ class Schedules:
     def resume(self, times: Mapping[str, int | None]) -> None:
         """Set the time of the next call of each schedule to its time in an earlier task.
 
-        ``times`` contains these times by the names of the schedules. None cancels a schedule. A
-        schedule that ``times`` does not name keeps its time.
+        ``times`` contains these times by the names of the schedules. If the time of a schedule is
+        None, the schedule is cancelled. A schedule that ``times`` does not name keeps its time.
         """
         schedules = sorted(self, key=attrgetter("name"))
         self._waiting = TimeHeap(attrgetter("time"))

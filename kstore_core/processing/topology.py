@@ -23,7 +23,7 @@ __all__ = ["Subtopology", "Topology"]
 
 @dataclass(frozen=True)
 class Subtopology:
-    """A part of a topology whose nodes are connected by records or by stores.
+    """A part of a topology. Its nodes pass records to each other or share stores.
 
     Each partition of a sub-topology is one task.
 

@@ -1,4 +1,4 @@
-"""The results of queries, which have a value or a failure, and the position of the store."""
+"""The results of queries. A result has a value or a failure, and the position of the store."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ FOREVER = 2**63 - 1
 def rows_for(
     table: VersionedTable, keys: pa.Array, earliest: npt.NDArray[np.int64]
 ) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """Yield the stored rows with the versions of each key since a time, which may differ by key.
+    """Yield the stored rows with the versions of each key since ``earliest``, a time per key.
 
     First, one lookup reads the rows of the latest versions. Then the function goes from the newest
     segment to the oldest. One lookup per segment reads the rows of the keys that still need older

@@ -48,7 +48,7 @@ class Suite:
     _options: Mapping[str, Any] | None = None
 
     def make_engine(self) -> Engine:
-        """Return a new engine. An author of an engine must define only this method."""
+        """Return a new engine. A suite of an engine has to define only this method."""
         raise NotImplementedError(
             f"{type(self).__name__} must define make_engine(self), which returns an Engine"
         )

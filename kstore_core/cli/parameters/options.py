@@ -68,8 +68,7 @@ def store_options(command: F) -> F:
 def spec_options(command: F) -> F:
     """Add the options that describe a store to a command.
 
-    Users need these options for a store without a stored spec. A command that has ``--shape`` has
-    all of these options.
+    Users need these options for a store without a stored spec.
     """
     for option in (
         click.option(

@@ -93,7 +93,7 @@ def places(path: Path) -> Places:
 
 
 def is_root(path: Path) -> bool:
-    """Return True if a store that Spark wrote is at ``path``, and not a state directory."""
+    """Return True if ``path`` is the root of a store that Spark wrote."""
     return (path / "_kstore").is_dir()
 
 

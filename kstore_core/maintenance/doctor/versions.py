@@ -64,7 +64,7 @@ def rocksdb_versions(engine: Engine, root: Path, *, sound: bool) -> Iterator[Fin
 
 @lru_cache(maxsize=1)  # another call in this process would find the same version
 def _installed(pickled: bytes) -> tuple[int, ...]:
-    """Return the RocksDB version of the binding, or an empty tuple if the probe fails."""
+    """Return the version of RocksDB in rocksdict, or an empty tuple if it cannot be found out."""
     probe = subprocess.run(
         [sys.executable, "-c", _PROBE],
         input=pickled,

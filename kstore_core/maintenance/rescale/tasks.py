@@ -233,8 +233,9 @@ def _without_kafka(application: Path) -> Iterator[None]:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
     except OSError as error:
         raise StateError(
-            f"{application} cannot be locked against Kafka Streams, because {path.name} cannot be "
-            f"opened: {error.strerror}. Correct the permissions, or rescale a copy of the directory"
+            f"kstore cannot lock {application}, because the lock file of Kafka Streams, {path}, "
+            f"cannot be opened: {error.strerror}. Correct the permissions, or rescale a copy of "
+            "the directory"
         ) from error
     try:
         try:

@@ -231,7 +231,7 @@ class _Work:
         return iter(sorted(found.items(), key=lambda named: named[1]))
 
     def _do(self, unit: Unit) -> Survey | None:
-        """Let the child do a unit of work. Add a finding if the child crashes."""
+        """Let the child process read one part of the data. Add a finding if the process crashes."""
         self._at = Place(unit.store, unit.segment)
         self._show()
         if self._child is None:

@@ -136,8 +136,9 @@ def _narrowed(fetch: Fetch, keys: RowKeys, prefix: bytes) -> Fetch:
 def _times(store: Any, selection: Selection, hidden: int) -> tuple[int, int, int]:
     """Return the bounds of the selected rows: earliest, latest, and latest start, in ms.
 
-    ``earliest`` and ``latest`` are the inclusive bounds of window starts or session ends. The
-    latest start bounds the starts of sessions. Expired rows are excluded.
+    All bounds are inclusive. For windows, ``earliest`` and ``latest`` bound the starts. For
+    sessions, they bound the ends, and the latest start bounds the starts. Expired rows are
+    excluded.
     """
     horizon = store.clock.horizon
     seen = 0 if horizon < 0 else horizon + hidden

@@ -1,4 +1,4 @@
-"""The stages of a topology on Spark: one for each sub-topology, in the order of the records."""
+"""The stages of a topology on Spark: one for each sub-topology, after those that it reads."""
 
 from __future__ import annotations
 

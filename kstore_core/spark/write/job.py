@@ -183,8 +183,8 @@ class WriteJob:
             self.root.discard(self.job)
             raise StateError(
                 f"this job cannot publish a version of {self.root}, because its uploads were "
-                "removed. A vacuum removes the uploads of a job if its grace_s is shorter than the "
-                "job takes. Run the job again, and pass a greater grace_s to vacuum"
+                "removed. A vacuum removes uploads that are older than its grace_s. Run the job "
+                "again, and pass a grace_s to vacuum that is longer than the job"
             )
 
     def discard(self) -> None:

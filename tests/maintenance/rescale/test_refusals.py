@@ -183,4 +183,4 @@ def test_an_application_that_runs(source: Path) -> None:
 
 def test_a_lock_that_cannot_be_written(source: Path) -> None:
     (source / ".lock").mkdir()
-    refused(source, StateError, "cannot be locked against Kafka Streams")
+    refused(source, StateError, "the lock file of Kafka Streams, .* cannot be opened")

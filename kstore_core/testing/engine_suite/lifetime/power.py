@@ -1,4 +1,4 @@
-"""Tests of power cuts, in a child process in which every sync fails."""
+"""Tests that a write waits for its sync, in a child process in which every sync fails."""
 
 from __future__ import annotations
 
