@@ -113,12 +113,12 @@ def parse(mark_bytes: bytes) -> Mark:
             return _commit_of(json.loads(mark_bytes[1:]))
     except (struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise FormatError(
-            f"a commit mark in the changelog cannot be decoded: {error}. Its first bytes are "
+            f"a commit marker in the changelog cannot be decoded: {error}. Its first bytes are "
             f"{mark_bytes[:60]!r}. Take the log from a copy, or restore the store from its source"
         ) from error
     raise FormatError(
-        f"a commit mark in the changelog begins with {mark_bytes[:60]!r}, a kind of mark that this "
-        "version of kstore does not know. A newer version wrote the log; upgrade kstore"
+        f"a commit marker in the changelog begins with {mark_bytes[:60]!r}, a kind of marker that "
+        "this version of kstore does not know. A newer version wrote the log; upgrade kstore"
     )
 
 

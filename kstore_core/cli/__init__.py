@@ -1,7 +1,7 @@
 """The command ``kstore``, which inspects state directories of kstore and of Kafka Streams.
 
-Only the commands ``migrate``, ``restore`` and ``upgrade`` write to a state directory, and ``doctor
---set-aside`` renames files in it.
+Only the commands ``migrate``, ``restore`` and ``upgrade`` change stores in a state directory.
+``doctor --set-aside`` renames files there.
 """
 
 from __future__ import annotations

@@ -133,8 +133,8 @@ def _show_warning(
 def kstore() -> None:
     """Inspect state directories of Kafka Streams and of kstore.
 
-    Only migrate, restore and upgrade write to a state directory, and doctor --set-aside renames
-    files in it. rescale writes new shards of a store of Spark, or new state directories. PATH is a
+    Only migrate, restore and upgrade change stores in a state directory. doctor --set-aside renames
+    files there. rescale writes new shards of a store of Spark, or new state directories. PATH is a
     state directory, such as a task directory of Kafka Streams (<state.dir>/<application>/0_0).
 
     Exit codes: 0 ok, 1 findings or not found, 2 usage, 3 locked, 4 corrupt.

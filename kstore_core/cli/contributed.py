@@ -1,4 +1,4 @@
-"""The commands that plug-ins add, which never replace a command of kstore."""
+"""The commands that plug-ins add. They never replace a command of kstore."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def describe(
 
 
 def described_by_options(store: str, options: Mapping[str, Any]) -> StoreSpec:
-    """Return the spec that the options describe, without a look at the store.
+    """Return the spec that the options describe, without reading the store.
 
     Raises
     ------
@@ -315,9 +315,9 @@ def _with_rows(described: Described, view: Overview) -> Described:
 
 
 def _fits(view: Overview, interval_ms: int | None) -> bool:
-    """Return True if the first row of a versioned store lies in the segment of its end time.
+    """Return True if the first row of a versioned store lies in the segment of the row's end time.
 
-    If the row does not lie in this segment, the shape or the segment interval is wrong.
+    If the row lies in another segment, the shape or the segment interval is wrong.
     """
     assert interval_ms is not None
     for one in formats.of_shape("versioned"):

@@ -43,8 +43,8 @@ class Overview:
     first_rows : dict of str to bytes
         The value of the first key of each namespace, if the store has one database.
     segments : tuple of SegmentOverview or None
-        The segments that were read, the oldest first. None if the store has one database and no
-        segments of it were read.
+        The segments that were read, oldest first. None if the store has one database and its
+        segments were not read.
     shared : bool
         True if the engine keeps all segments of a store in one database. Then the store may have
         segments although ``segments`` is None.
@@ -66,7 +66,7 @@ class Overview:
 
 
 def _is_of_topology(root: Path) -> bool:
-    """Return True if a directory is a root of run_on_spark, or inside its state."""
+    """Return True if a directory is a root of run_on_spark, or inside the state of such a root."""
     inside = any(part.startswith("subtopology-") for part in root.absolute().parts)
     return inside or any(root.glob("live/subtopology-*"))
 
@@ -110,7 +110,7 @@ def read_overview(state: StateDirectory, store: str, *, whole: bool = False) -> 
     ----------
     whole : bool
         True to read every segment. False to read only the segments that are needed to find the
-        spec: the newest segment if it has a stored spec, otherwise all segments.
+        spec: the newest segment if a spec is stored, otherwise all segments.
 
     Raises
     ------
@@ -170,7 +170,8 @@ def _record(
 ) -> StoreRecord:
     """Return the store's metadata from its newest segments.
 
-    If they are damaged and ``whole`` is True, return the metadata of all undamaged segments.
+    If a newest segment is damaged and ``whole`` is True, return the metadata of all undamaged
+    segments.
     """
     try:
         return read_children(engine, root, store)

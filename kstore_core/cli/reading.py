@@ -39,8 +39,8 @@ class Reader:
         A store of :mod:`kstore_core.typed` whose keys and values are bytes.
     spec : StoreSpec
     key, value : BuiltInSerde
-        The serdes that decode keys and values. If a serde of the store is not built in, it is the
-        serde of bytes.
+        The serdes that decode keys and values. The serde of bytes replaces a serde that is not
+        built in.
     """
 
     store: Any

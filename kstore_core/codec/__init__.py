@@ -2,8 +2,8 @@
 
 The functions take bytes-like objects and return bytes. If a value may be null, the function takes
 None and returns None. A function that gets malformed bytes raises a
-`kstore_core.errors.FormatError` with the offset of the fault. pyarrow and numpy are imported only
-when a function that takes Arrow columns is called.
+`kstore_core.errors.FormatError` with the offset of the fault. pyarrow is imported only when a
+function that takes Arrow columns is called.
 """
 
 from kstore_core.codec.arrow.decoder import decode_column, split_column

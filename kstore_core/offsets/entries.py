@@ -73,7 +73,7 @@ class StoreRecord:
     Attributes
     ----------
     offsets : dict
-        The offset of each partition's last record that the rows contain. -4 is an unknown offset.
+        For each partition, the offset of the last record that the rows contain. -4 means unknown.
     position : dict or None
         The last input offset that was applied, by topic and partition; None before the first
         commit.
@@ -84,8 +84,8 @@ class StoreRecord:
     notes : dict
         The notes that the program committed, by name.
     commit, segments : bytes or None
-        ``commit`` is the progress of the segment that has this namespace. ``segments`` is the
-        progress of other segments, which this segment stores for them.
+        ``commit`` describes the last commit that wrote to the segment with this namespace.
+        ``segments`` lists the number of the last commit of every segment of the store.
     digest : int
         The CRC-32 of the entries that Kafka Streams reads and writes.
     """
@@ -183,7 +183,7 @@ def read_record(namespace: Namespace, where: str = "a store") -> StoreRecord:
 
 
 def parse_entries(entries: Iterable[tuple[bytes, bytes]], where: str) -> StoreRecord:
-    """Parse the entries of an offsets namespace, which must be in the order of their keys.
+    """Parse the entries of an offsets namespace. The entries must be in the order of their keys.
 
     Raises
     ------
@@ -237,7 +237,7 @@ def _read_entry(record: StoreRecord, key: bytes, value: bytes) -> None:
 def kafka_digest(entries: Iterable[tuple[bytes, bytes]], digest: int = 0) -> int:
     """Return the CRC-32 of the offsets and the position.
 
-    Kafka Streams changes these entries when it commits, so the digest shows its commits.
+    Kafka Streams changes these entries when it commits, so a changed digest shows such a commit.
 
     Parameters
     ----------
@@ -301,7 +301,7 @@ def _partition(key: bytes) -> Partition | None:
     if not (topic and _NUMBER.fullmatch(number) and int(number) < 2**31):
         if key.startswith(_OURS):
             return None  # A newer kstore wrote this entry.
-        raise FormatError("the key contains no partition, but must be a topic, - and a partition")
+        raise FormatError("the key contains no partition; it must be <topic>-<partition number>")
     return topic, int(number)
 
 
@@ -319,9 +319,9 @@ def _offset_key(partition: Partition) -> bytes:
 def common_offsets(records: Mapping[str, StoreRecord]) -> dict[Partition, int]:
     """Return the least offset of each partition in several stores.
 
-    The result lacks a partition if one of the stores has no offset for it. Of the changelog
-    ``…-<store>-changelog``, only the offset in this store counts. The result is empty if one of the
-    stores has no offsets at all.
+    The result lacks a partition if one of the stores has no offset for the partition. For a
+    changelog ``…-<store>-changelog``, only the offset in ``<store>`` counts. The result is empty if
+    one of the stores has no offsets at all.
 
     Parameters
     ----------

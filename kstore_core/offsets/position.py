@@ -77,7 +77,7 @@ class Position(Mapping[str, Mapping[int, int]]):
 
     @classmethod
     def copied(cls, offsets: _Offsets) -> Self:
-        """Return a position with a copy of ``offsets``, whose types are not checked.
+        """Return a position with a copy of ``offsets``. Their types are not checked.
 
         Other threads may add offsets during the copy.
         """
@@ -112,7 +112,7 @@ class Position(Mapping[str, Mapping[int, int]]):
 
 
 def encode_position(position: _Offsets) -> bytes:
-    """Encode a position as Kafka does, with the zeros at the end.
+    """Encode a position in Kafka's format, with the zeros at the end.
 
     The topics and partitions keep the order of the mapping.
     """
@@ -182,7 +182,7 @@ def copy_position(position: _Offsets) -> dict[str, dict[int, int]]:
 
 
 def merge_positions(position: dict[str, dict[int, int]], other: _Offsets) -> None:
-    """Raise each offset in ``position`` to the offset in ``other``, if that is greater."""
+    """Raise each offset in ``position`` to the offset in ``other`` if the latter is greater."""
     for topic, offsets in other.items():
         known = position.setdefault(topic, {})
         for partition, offset in offsets.items():
@@ -194,7 +194,8 @@ def least_positions(
 ) -> dict[str, dict[int, int]]:
     """Return the position up to which each of several stores has applied the input.
 
-    It has the least offset of each partition that is in all ``positions``. None has no partitions.
+    The result has the least offset of each partition that all ``positions`` contain. None stands
+    for a position without partitions.
     """
     least: dict[str, dict[int, int]] | None = None
     for position in positions:
@@ -217,9 +218,9 @@ def least_positions(
 class LoggedPositions:
     """A reader of the positions in the headers of a changelog's records.
 
-    Kafka Streams writes such headers only if its configuration enables them. Other headers may have
-    the same keys; the reader ignores headers without a position. So the result may be less than the
-    true position, but never greater.
+    Kafka Streams writes such headers only if its configuration enables them, so the result may be
+    less than the true position, but never greater. Other headers may have the same keys; the reader
+    ignores headers without a position.
     """
 
     def __init__(self) -> None:

@@ -35,7 +35,7 @@ def answer(
     require_active: bool,
     collect_execution_info: bool,
 ) -> QueryResult[Any]:
-    """Return the result of a query, as ``store.query`` does."""
+    """Return the result of a query, for ``store.query``."""
     if not isinstance(query, Query):
         raise TypeError(f"query must be an object of kstore_core.query, not {query!r}")
     if bound is None:

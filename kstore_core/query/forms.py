@@ -131,7 +131,7 @@ def _session_record(session: Any, value: Any) -> ReadOnlyRecord[Any, Any]:
 def _no_time(what: str, timestamp: int) -> QueryError:
     return QueryError(
         f"the timestamp of {what} is {timestamp}, because its value was written before "
-        "the store had timestamps, so a query for records cannot return it. Use a query without "
-        "WithHeaders in its name, or read the store directly",
+        "the store had timestamps. A query for records cannot return such a value. Use a query "
+        "without WithHeaders in its name, or read the store directly",
         FailureReason.STORE_EXCEPTION,
     )

@@ -38,7 +38,8 @@ ResultOrder = Literal["any", "ascending", "descending"]
 class Query:
     """The base class of all queries.
 
-    If a store does not support a query, it returns a failed result.
+    If a store does not support a query, the store returns a failed result. A versioned store raises
+    UnsupportedError for a KeyQuery or RangeQuery.
     """
 
     __slots__ = ()
@@ -57,7 +58,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class _OfKey(Query, Generic[K]):
-    """The base class of queries for one key, which must not be None."""
+    """The base class of queries for one key. The key must not be None."""
 
     key: K
 
@@ -172,7 +173,7 @@ class WindowKeyQuery(_WindowsOfKey[K]):
         The key, which must not be None.
     from_ts, to_ts : int, datetime or None
         The first and the last start of a window, both inclusive. The query converts them to ms
-        since the epoch. As in Kafka Streams, no store answers the query if one of them is None.
+        since the epoch. As in Kafka Streams, no store answers the query if one end is None.
     """
 
 

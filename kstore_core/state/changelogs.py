@@ -17,7 +17,7 @@ __all__ = ["StateLogs"]
 
 
 class StateLogs:
-    """The changelogs of a state directory, which its argument ``changelog`` defines.
+    """The changelogs of a state directory, as the argument ``changelog`` defines them.
 
     Parameters
     ----------

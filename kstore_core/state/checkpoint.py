@@ -19,7 +19,7 @@ def checkpoint(
     engine: str | Engine | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Make a consistent copy of a state directory, to which another process may write.
+    """Make a consistent copy of a state directory, even while another process writes to it.
 
     The process that writes to the directory can call ``state.checkpoint(dest)`` instead. That
     method links files instead of copying them if the engine supports links.

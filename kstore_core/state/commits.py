@@ -63,7 +63,7 @@ class StoreCommits:
     ) -> None:
         """Write the staged rows and the metadata, and then remove expired segments."""
         context = self._context
-        # Read before the rows are taken, so that a concurrent put counts as moved.
+        # Reset the flag before the rows are taken. A concurrent put sets it for the next commit.
         moved, context.moved = context.moved, False
         expired = self._storage.expired
         position = copy_position(context.position)
@@ -71,7 +71,7 @@ class StoreCommits:
             if self.journal is not None:
                 mark = self.mark(offsets, position, notes)
                 offsets = self._with_changelog(self.journal, offsets, mark)
-            # Kafka writes a position with the first commit, even an empty one.
+            # Like Kafka, write a position with the first commit, even if the position is empty.
             is_first = context.record.position is None
             self._write(offsets, position if moved or is_first else None, notes)
         except BaseException:
@@ -81,7 +81,7 @@ class StoreCommits:
         self._storage.drop(expired)
 
     def send(self, offsets: Mapping[Partition, int | None] | None) -> None:
-        """Send to the changelog what a commit of these offsets would send."""
+        """Send the records to the changelog that a commit of these offsets would send."""
         if self.journal is not None:
             self.journal.send(self.mark(offsets, copy_position(self._context.position), None))
 
@@ -127,14 +127,13 @@ class StoreCommits:
         position: dict[str, dict[int, int]],
         notes: Mapping[str, bytes | None] | None,
     ) -> Commit:
-        """Return the commit marker that a commit of these offsets and notes writes to the
-        changelog."""
+        """Return the marker that a commit of these offsets and notes writes to the changelog."""
         all_notes = dict(self._context.record.notes)
         _change(all_notes, notes or {})
         return Commit(self.inputs(offsets), position, self._stream_time, all_notes)
 
     def inputs(self, changed: Mapping[Partition, int | None] | None = None) -> dict[Partition, int]:
-        """Return the changed offsets of the input partitions, without the store's changelogs."""
+        """Return the input offsets with ``changed`` applied, without the store's changelogs."""
         known = self._context.record.known_offsets
         if changed is not None:
             _apply(known, changed)

@@ -1,4 +1,4 @@
-"""The reads of the names and the metadata of the stores in a state directory."""
+"""Reads of the names and the metadata of the stores in a state directory."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class StateContents(Handle):
         return store_names(self.engine, self.path, self._stores)
 
     def stored_spec(self, name: str) -> StoredSpec | None:
-        """Return the stored spec of a store. Return None if Kafka Streams wrote it or it is new.
+        """Return the stored spec of a store, or None if the store is new or Kafka Streams wrote it.
 
         Raises
         ------
@@ -97,9 +97,9 @@ class StateContents(Handle):
         """Return the last committed offset of each partition.
 
         If ``name`` is given, the result contains the offsets of this store. Otherwise the result
-        contains the smallest offset that any store has committed for each partition, and it omits a
-        partition for which a store has no offset. The partition of a store's changelog needs an
-        offset in this store only. The result is empty if any store has no offsets at all.
+        contains the smallest offset that any store has committed for each partition. The result
+        omits a partition for which a store has no offset. The partition of a store's changelog
+        needs an offset in this store only. The result is empty if any store has no offsets at all.
         """
         self._check()
         if name is not None:

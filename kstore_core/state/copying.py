@@ -2,8 +2,8 @@
 
 The engine copies each database as of one point in time. But a commit to several databases writes to
 one database after another, so all databases must be copied while no commit is running. A lock in
-memory prevents commits of this process during the copy. The lock file shows whether another process
-commits (`DirectoryLock.change`); the copy is then made again.
+memory prevents commits of this process during the copy. If the lock file shows a commit of another
+process during the copy (`DirectoryLock.change`), the copy is made again.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _copy_in_turn(openers: Iterable[Callable[..., Database]], place: Place) -> N
 def _at_rest(
     root: Path, work: Callable[[ExitStack], Result], held: ExitStack | None = None
 ) -> Result:
-    """Call ``work`` until no other process commits during a call, and return its last result.
+    """Call ``work`` until no other process commits during a call, and return the last result.
 
     If ``held`` is given, it later closes the resources that the last call opened.
     """

@@ -90,7 +90,7 @@ class StateDirectory(StateStores):
             yield context
 
     def within(self, context: RecordContext) -> contextlib.AbstractContextManager[None]:
-        """Set the input record of the writes within a block, as :meth:`record` does.
+        """Set the input record of the writes within a block, like :meth:`record`.
 
         The values of ``context`` are not checked.
         """
@@ -107,7 +107,7 @@ class StateDirectory(StateStores):
             self.advance(times.sent)
 
     def advance(self, stream_time: Time) -> None:
-        """Advance the stream time of all open stores. The next commit writes it to the stores.
+        """Advance the stream time of all open stores. The next commit stores the stream time.
 
         If ``stream_time`` is not later than the stream time of a store, this store does not change.
 
@@ -156,8 +156,8 @@ class StateDirectory(StateStores):
 
         The call returns when the data are as durable as the argument ``durability`` of the state
         requires. The rows and offsets of a store are written in one atomic batch. If each segment
-        of a store has its own database, each segment gets one batch of rows, and the offsets are
-        written after the rows of all segments.
+        of a store has its own database, each segment gets one batch of rows. The last of these
+        batches, for the newest segment, also contains the offsets.
 
         If the write to a store fails, the store's rows stay staged, and a later commit writes them.
         If the disk was full, the later commit opens the store's database again. This ends the open
@@ -217,7 +217,7 @@ class StateDirectory(StateStores):
                 store.commits.send(offsets)
 
     def _noted(self) -> contextlib.AbstractContextManager[None]:
-        """Return a block that shows in the lock file that a commit to several databases runs.
+        """Return a context manager that shows a commit to several databases in the lock file.
 
         A process that copies the directory waits until the commit has ended.
         """
@@ -239,12 +239,12 @@ class StateDirectory(StateStores):
         Raises
         ------
         UnsupportedError
-            The state is not transactional, or it is read-only, as a view is.
+            The state is not transactional, or is read-only. A view is read-only, too.
         """
         return self._view_of(self._newest())
 
     def _lease_view(self) -> LeasedView:
-        """Lease the shared view of the last commit, which queries use."""
+        """Lease the view of the last commit that queries share."""
         return self._views.lease(self._newest(), self._view_of)
 
     def _newest(self) -> SnapshotLease:
@@ -253,9 +253,9 @@ class StateDirectory(StateStores):
         if self._snapshots is None:
             raise UnsupportedError(
                 f"{self.path} has no view of the last commit, because it is not open for writing "
-                "with transactional=True. Without it, uncommitted rows may be in the files. Open "
-                "the state directory with transactional=True. A directory that is open with "
-                "read_only=True needs no view"
+                "with transactional=True. Without this argument, uncommitted rows may be in the "
+                "files. Open the state directory with transactional=True. A directory that is open "
+                "with read_only=True needs no view"
             )
         return self._snapshots.lease()
 

@@ -3,8 +3,9 @@
 The files are in a folder of the state directory that neither kstore nor Kafka Streams reads as a
 store. Its subfolder ``new/`` is a state directory that contains the new stores. Each subfolder
 ``old/<store>/`` is a state directory that contains the replaced files of a store. The plan contains
-the progress of the migration. During its step ``copy`` the migration changes only ``new/``. During
-its step ``swap`` no store can be opened until all stores were moved.
+the progress of the migration. During the step ``copy`` the migration changes only ``new/``. During
+the step ``swap`` the stores of the migration cannot be opened until all of them were moved. If the
+migration changes the engine, no store of the directory can be opened.
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ class Plan:
         Raises
         ------
         StorageFullError
+            The disk has no space left for the plan.
         StateError
             The path of the migration's folder is not a directory.
         """

@@ -50,8 +50,8 @@ class OpenStore:
     Parameters
     ----------
     log : Changelog, optional
-        The changelog to which all writes are sent. The constructor first restores those of its
-        records that the store lacks.
+        The changelog to which all writes are sent. The constructor first restores the records of
+        the changelog that the store lacks.
     on_restore : callable, optional
         A function that is called with the progress of the restore.
 
@@ -150,7 +150,7 @@ class OpenStore:
     def restore(
         self, log: Changelog, listener: RestoreListener | None, *, is_new: bool
     ) -> Restored:
-        """Restore those records of a changelog that the store lacks, and commit them.
+        """Restore the records of a changelog that the store lacks, and commit them.
 
         Parameters
         ----------
@@ -160,14 +160,14 @@ class OpenStore:
         Raises
         ------
         StateError
-            The store has a changelog of its own, or it retains duplicates and is not new.
+            The store already has a changelog, or it retains duplicates and is not new.
         """
         journal = self.commits.journal
         if journal is not None:
             raise StateError(
                 f"the store {self.spec.name!r} writes to the changelog {journal.log.topic}, so the "
-                "store was restored from this changelog when it was opened, and cannot be restored "
-                "from another changelog"
+                "open restored it from this changelog. Such a store cannot be restored from "
+                "another changelog"
             )
         if self.spec.retain_duplicates and not is_new:
             raise StateError(
@@ -185,7 +185,7 @@ class OpenStore:
             spent = time.perf_counter_ns() - begun
             self.context.measures.restored_records(restored.records, spent)
         if self.context.cache is not None:
-            self.context.cache.discard()  # the restore may have changed the rows that it has
+            self.context.cache.discard()  # the restore may have changed cached rows
         if isinstance(self.store.table, VersionedTable):
             self.store.table.find_segments()
         return restored
@@ -231,8 +231,9 @@ class OpenStore:
     def _void(self, journal: Journal, offset: int) -> None:
         """Mark the changelog's records from ``offset`` on as void, because they were not committed.
 
-        The method also appends the last committed value of each key of these records. Otherwise the
-        void records would survive compaction, and a restore that ignores markers would use them.
+        The method also appends the last committed value of each key of these records. Without these
+        values, the void records would survive compaction, and a restore that ignores markers would
+        use the void records.
         """
         table = self._table
         versions: VersionedTable | None = None

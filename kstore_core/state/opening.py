@@ -53,8 +53,8 @@ def open_state(
 ) -> StateDirectory:
     """Open a state directory of kstore or a task directory of Kafka Streams.
 
-    If a block ``with open_state(…)`` ends normally, it commits. If it ends with an exception, it
-    discards the uncommitted writes, as :meth:`StateDirectory.close` does.
+    If a block ``with open_state(…)`` ends normally, the state is committed. If the block ends with
+    an exception, the uncommitted writes are discarded, like in :meth:`StateDirectory.close`.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def open_state(
     changelog : path-like, Changelogs or Changelog, optional
         The changelogs to which all writes are sent, and from which a store is restored when it is
         opened. Pass the path of a directory of log files, a `ChangelogDirectory`, a
-        `KafkaChangelogs`, or the log of a single store, which the caller must close. See
+        `KafkaChangelogs`, or the log of a single store. The caller must close such a log. See
         docs/restore.md.
     on_restore : callable, optional
         A function that is called with the `kstore_core.restore.replay.RestoreProgress` of a

@@ -1,8 +1,9 @@
 """The choice of the engine of a state directory, by its lock file and its other files.
 
 A lock file is more easily deleted, copied or damaged than stores. So kstore uses the engine that
-the lock file names only if this engine recognises the directory. Otherwise it asks the other
-installed engines. If the user asks for an engine that does not recognise the existing stores,
+the lock file names only if this engine recognises the directory. Otherwise kstore asks the other
+installed engines. If none of them recognises a store, kstore uses the engine of the lock file after
+all. If the user asks for an engine that does not recognise the existing stores,
 kstore raises an error, because this engine would create empty stores.
 """
 
@@ -211,7 +212,7 @@ def _is_installed(name: str) -> bool:
 def _beside(
     root: Path, engine: str, recorded: str | None, found: list[Recognised]
 ) -> SpecError | EngineUnavailableError:
-    """Return the error that the directory contains stores, but of other engines than ``engine``."""
+    """Return the error for a directory with stores of other engines than ``engine``."""
     record = f", although its {LOCK_FILE} names {engine!r}" if recorded == engine else ""
     text = (
         f"{root} has stores of {_listed(found)}{record}. The engine {engine!r} cannot read these "

@@ -71,13 +71,13 @@ class CommittedSnapshots:
     """The owner of the newest committed snapshot of a state directory."""
 
     def __init__(self) -> None:
-        # Guards the counters only: a snapshot is taken and closed outside of it, because the
-        # garbage collector may close a view while the lock is held.
+        # The lock guards only the counters. Snapshots are taken and closed without the lock,
+        # because the garbage collector may close a view while a thread holds the lock.
         self._lock = RLock()
         self._newest = CommittedSnapshot({})
 
     def publish(self, databases: Mapping[str, Database]) -> None:
-        """Take a snapshot of these databases, which becomes the newest snapshot."""
+        """Take a snapshot of these databases, and make it the newest snapshot."""
         snapshot = CommittedSnapshot(databases)
         with self._lock:
             before, self._newest = self._newest, snapshot
@@ -90,8 +90,7 @@ class CommittedSnapshots:
             return SnapshotLease(self, self._newest)
 
     def release(self, snapshot: CommittedSnapshot) -> None:
-        """Decrease the snapshot's number of users, and close the snapshot if there are no more
-        users."""
+        """Decrease the snapshot's number of users, and close the snapshot if no users are left."""
         with self._lock:
             snapshot.users -= 1
             unused = not snapshot.users
@@ -127,7 +126,7 @@ class _CountedView:
 
 
 class SharedView:
-    """The owner of one open view of the newest snapshot, which queries share.
+    """The owner of the one open view of the newest snapshot that queries share.
 
     It takes longer to open stores than to look up a key. So all queries of one snapshot use the
     stores of one view.
@@ -154,13 +153,13 @@ class SharedView:
         return leased
 
     def forget(self) -> None:
-        """Give the open view to no more queries, and close it after its last lease is released."""
+        """Stop sharing the open view, and close the view after its last lease is released."""
         with self._lock:
             before, self._newest = self._newest, None
         self.release(before)
 
     def release(self, counted: _CountedView | None) -> None:
-        """Decrease the view's number of users, and close the view if there are no more users."""
+        """Decrease the view's number of users, and close the view if no users are left."""
         if counted is None:
             return
         with self._lock:
@@ -199,7 +198,10 @@ class CommittedEngine(Engine):
 
 
 class _SnapshotDatabase(Database):
-    """A database as it was at a committed snapshot, which owns and closes the engine's snapshot."""
+    """A database as it was at a committed snapshot.
+
+    The committed snapshot owns and closes the engine's snapshot.
+    """
 
     def __init__(self, database: Database, snapshot: Snapshot) -> None:
         self.path = database.path

@@ -93,7 +93,7 @@ class StoreLayers:
         if clock is None:
             return KeyValueStore(spec, table, self._context)
         assert spec.segment_interval_ms is not None
-        # Drop segments that expired with a commit and that a crash left on disk.
+        # Drop segments that had expired at a commit, but that a crash left on disk.
         assert self._stored.expire is not None
         self._stored.expire(segment_id(clock.horizon, spec.segment_interval_ms))
         shape = WindowStore if spec.shape == "window" else SessionStore

@@ -183,8 +183,8 @@ class StateStores(StateContents):
         """Restore a store from a changelog, and commit the restored rows.
 
         If the store is not open, this method opens it. The restore begins after the last offset of
-        the changelog that the store has committed. Each batch of rows is committed with its offset,
-        so the next restore continues after the last committed batch if a restore was interrupted.
+        the changelog that the store has committed. Each batch of rows is committed with its offset.
+        So if a restore is interrupted, the next restore continues after the last committed batch.
 
         Parameters
         ----------
@@ -208,7 +208,7 @@ class StateStores(StateContents):
             The changelog begins after the offset that the store has committed, ends before this
             offset, or has lost all its records.
         StateError
-            There are uncommitted writes. Or the store has a changelog of its own. Or the store
+            There are uncommitted writes. Or the store already has a changelog. Or the store
             retains duplicates and was already open.
         SpecError
             The changelog has records of a store of another shape, or its partition is negative.
@@ -249,4 +249,4 @@ class StateStores(StateContents):
 
     @abstractmethod
     def _lease_view(self) -> LeasedView:
-        """Lease the shared view of the last commit, which queries use."""
+        """Lease the view of the last commit that queries share."""

@@ -222,4 +222,4 @@ _SPECIAL_CASES: dict[str, tuple[str, Any]] = {
     "get_many": ("get", _get_many),
     "first": ("scan", _first),
 }
-"""The methods that are made of another method: for each, that method and the function to bind."""
+"""The methods that can be made of another method, with this method and the function to bind."""

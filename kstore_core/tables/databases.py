@@ -229,7 +229,8 @@ class OneDatabase:
     def _settle(self, namespace: StagedNamespace) -> None:
         """Write the deferred rows of a namespace.
 
-        Without ``_writing``: this waits for another thread that writes the rows.
+        The caller must not hold ``_writing``, because this call may wait for another thread that
+        writes the rows.
         """
         assert self._stored is not None
         deferred = namespace.deferred

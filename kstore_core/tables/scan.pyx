@@ -16,7 +16,7 @@ cdef enum:
 
 
 cdef inline Py_ssize_t size_of(object value) except -1:
-    """Return the size of a stored value in bytes. The value is the first item of a version."""
+    """Return the size in bytes of a stored value, or of the value in a version (its first item)."""
     data = value if PyBytes_CheckExact(value) else (<tuple?>value)[0]
     return PyBytes_GET_SIZE(<bytes?>data)
 
@@ -74,7 +74,7 @@ cdef class Scan:
         if not self._open:
             raise StoreClosedError(f"this scan of namespace {self._rows.name!r} has been closed")
         if self._chunks is None and self._at == self._size:
-            return False  # The store may close at the end of its scan. Do not raise then.
+            return False  # The store may be closed after the scan has ended. Do not raise then.
         self._rows._check_open()
         while self._at == self._size:
             if self._chunks is None:

@@ -32,7 +32,7 @@ cdef class StagedNamespace(PointTable):
     cdef unsigned long long _staged_writes
     cdef unsigned long long _takes      # how many commits have begun to write the staged rows
     cdef bint _writable
-    cdef bint _ready        # False if a use must first see why: it is closed, or rows are deferred
+    cdef bint _ready        # False if the namespace is closed or has deferred rows
     cdef bint _closed
     cdef object _deferred
     cdef int _pid

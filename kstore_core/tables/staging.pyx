@@ -36,7 +36,7 @@ cdef long long _size_of(bytes key, bytes value) noexcept:
 
 
 cdef long long _growth_over(object old, bytes key, bytes value) noexcept:
-    """Return the bytes that a row adds where it replaces ``old``; ``_MISSING`` means no row."""
+    """Return the bytes that a row adds if it replaces ``old``; ``_MISSING`` means no old row."""
     cdef long long size = _size_of(key, value)
     if old is _MISSING:
         return size
@@ -207,11 +207,11 @@ cdef class StagedNamespace(PointTable):
         return f"<StagedNamespace {self.name!r}, {len(self._rows.rows)} rows staged>"
 
     def defer(self, deferred not None):
-        """Let rows wait until the next use of the namespace, which calls ``deferred.settle()``.
+        """Defer rows until the next use of the namespace, which calls ``deferred.settle()``.
 
-        Until :meth:`resume`, every use of the namespace makes this call first, in any thread. So
-        ``settle()`` must wait while another thread writes the rows, and return at once if it is
-        called by the thread that writes them. If it fails, the next use calls it again.
+        Until :meth:`resume`, every use of the namespace first calls ``settle()``, in any thread. So
+        ``settle()`` must wait while another thread writes the rows. In the thread that writes the
+        rows, ``settle()`` must return at once. If ``settle()`` fails, the next use calls it again.
         """
         self._check_writable()
         self._deferred = deferred
@@ -219,7 +219,7 @@ cdef class StagedNamespace(PointTable):
 
     @property
     def deferred(self):
-        """The rows that wait for the next use of the namespace; None if there are none.
+        """The rows that are deferred until the next use of the namespace; None if there are none.
 
         Raise an error if the namespace is closed, also in a fork.
         """
@@ -481,7 +481,7 @@ cdef class StagedNamespace(PointTable):
         return self.database.load(self.name, chunks)
 
     def approximate_count(self):
-        """Return the approximate number of stored rows plus the number of staged rows."""
+        """Return the approximate number of stored rows plus the number of staged values."""
         self._check_open()
         cdef Py_ssize_t staged = 0
         for value in self._rows.rows.values():
@@ -544,7 +544,7 @@ cdef class StagedNamespace(PointTable):
 
 
 def reserve(list groups not None):
-    """Make room in staging for the rows of several tables. Raise an error if all do not fit.
+    """Make room in staging for the rows of several tables. Raise an error if they do not all fit.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ cdef class VersionedTable:
         self.segment_interval_ms = segment_interval_ms
         self.clock = clock
         self._namespace = rows.rows if type(rows) is NamespaceTable else None
-        # Other threads may read this list. So a write replaces the list, and never changes it.
+        # Other threads may read this list. So a write replaces the list instead of changing it.
         self._ids = []
         self.find_segments()
 

@@ -34,7 +34,7 @@ class DuplicateNumbers:
     def __init__(self, highest: Callable[[bytes, int], int | None]) -> None:
         self._highest = highest
         self._last = 0
-        # Windows whose stored numbers are all below the counter. Clearing it costs lookups only.
+        # Windows whose stored numbers do not exceed the counter. Clearing the set only costs time.
         self._known: set[bytes] = set()
 
     def next(self, key: bytes, start: int) -> int:

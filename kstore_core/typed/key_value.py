@@ -72,7 +72,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
     def put_all(self, pairs: Iterable[tuple[K, Any]] | Mapping[K, Any]) -> None:
         """Put many pairs of a key and a value. If a pair is refused, no pair is written."""
         record = self._current_record.of_a_write()
-        # Read all pairs first: their iterator may enter records of its own.
+        # Read all pairs first, because their iterator may use ``state.record`` itself.
         given = list(pairs.items() if isinstance(pairs, Mapping) else pairs)
         row = self._encoder.row
         writes = [Write(*row(key, value, None, None)) for key, value in given]
@@ -165,7 +165,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
         return self._scan(Bounds(first, after_prefix(first), reverse))
 
     def approximate_num_entries(self) -> int:
-        """Return the engine's estimate of the number of keys plus the number of staged rows."""
+        """Return the engine's estimate of the number of keys plus the number of staged values."""
         return self.table.approximate_count()
 
     def _change(self, row: bytes, raw: bytes) -> tuple[K, V]:

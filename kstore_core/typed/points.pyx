@@ -22,7 +22,7 @@ cdef class Points:
     cdef Values _values
     cdef object _table_get
     cdef object _table_put
-    cdef PointTable _points     # None where the table is not compiled
+    cdef PointTable _points     # None if the table is not compiled
     cdef object _touch
 
     def __class_getitem__(cls, _):
@@ -91,12 +91,12 @@ cdef class VersionPoints:
     """The methods of a versioned store that read or write one key."""
 
     cdef VersionedValues _versions
-    cdef VersionedTable _version_table      # None where a layer wraps the table
+    cdef VersionedTable _version_table      # None if a layer wraps the table
     cdef object _table_put
     cdef object _table_get
     cdef object _table_get_as_of
     cdef StreamClock _clock
-    cdef object _take_turn      # of the lock that a write holds, because it reads first
+    cdef object _take_turn      # of the lock of writes; a put reads before it writes
     cdef object _end_turn
     cdef object _touch
 
@@ -215,7 +215,7 @@ cdef class VersionPoints:
         return self._versions.record(version[0], version[1], version[2], key)
 
     cdef int take_turn(self) except -1:
-        """Take the lock of writes. Raise in a fork, where the lock may never be released."""
+        """Take the lock of writes. In a fork, raise an error: the lock may stay locked."""
         if not self._take_turn(False):
             self._table_get(b"")
             self._take_turn()

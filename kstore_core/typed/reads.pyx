@@ -46,8 +46,7 @@ cdef class Reads:
         self._session = keys.schema.session
 
     cdef int64_t last_hidden(self) except? -2:
-        """Return the latest time (ms) whose rows are too old to be read, or -1 if no row is too
-        old."""
+        """Return the latest time (ms) of rows that are too old to be read; -1 if there is none."""
         cdef int64_t horizon = self._clock.horizon
         return -1 if horizon < 0 else horizon - 1 + self._hidden
 

@@ -1,4 +1,4 @@
-"""The base class of window and session stores, which drops late writes and hides old rows."""
+"""The base class of window and session stores. It drops late writes and hides old rows."""
 
 from __future__ import annotations
 

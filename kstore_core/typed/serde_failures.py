@@ -44,8 +44,8 @@ class SerdeUnicodeError(SerdeError, UnicodeEncodeError):
 def serde_error(error: Exception, where: str) -> Exception:
     """Return a SerdeError that names the serde and the key and has the type of a serde's error.
 
-    If no subclass of SerdeError has this type, return the serde's error itself. A note that names
-    the serde and the key is added to it.
+    If no subclass of SerdeError has this type, return the serde's error itself, with a note that
+    names the serde and the key.
     """
     message = f"{where}: {error}"
     if type(error) is UnicodeEncodeError:

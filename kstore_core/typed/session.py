@@ -118,8 +118,7 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
         *,
         reverse: bool = False,
     ) -> Scan[Windowed[K], A]:
-        """Return the sessions of the keys ``key_from <= key <= key_to`` that overlap a span of
-        time.
+        """Return the sessions with ``key_from <= key <= key_to`` that overlap a span of time.
 
         The order of the keys is that of their serialised bytes. The scan is empty if ``key_from``
         is after ``key_to``.

@@ -56,8 +56,8 @@ class StoreContext:
     moving : Lock
         The lock that a thread must hold while it advances the position.
     flushed : dict
-        The position of the rows that the cache has flushed. It is valid only while the number of
-        the cache's flushes equals ``flushes``.
+        The position of the rows that the cache has flushed. This position is valid only while the
+        number of the cache's flushes equals ``flushes``.
     """
 
     current_record: CurrentRecord
@@ -94,7 +94,8 @@ class StoreContext:
 
     def position_now(self, *, below_cache: bool = False) -> Position:
         """Return the position, or the position of the flushed rows if ``below_cache`` is True."""
-        # Copied before the check: if no rows wait then, all of this position has been flushed.
+        # Copy the position before the check. If the check finds no unflushed rows, all rows up to
+        # the copied position have been flushed.
         position = Position.copied(self.position)
         if below_cache and self.cache is not None and self.cache.flushes == self.flushes:
             return Position.copied(self.flushed)
@@ -125,7 +126,7 @@ class Store(Generic[K]):
         itself refers only to the original store, so there is no reference cycle.
         """
         face = type(self).__new__(type(self))
-        # With setattr: after an access to __dict__ of the copy, its attributes would be slower.
+        # Use setattr, because an access to the copy's __dict__ would make its attributes slower.
         for name, value in (*vars(self).items(), ("_state", state), ("_inner", self)):
             setattr(face, name, value)
         face._bind(*self._bound)
@@ -174,7 +175,7 @@ class Store(Generic[K]):
         return None if clock is None else clock.observed
 
     def offsets(self) -> dict[Partition, int]:
-        """Return the last committed offset of each input partition."""
+        """Return the last committed offset of each input partition and of the changelog."""
         return self._context.record.known_offsets
 
     def query(

@@ -111,7 +111,7 @@ cdef class SerdeAdapter:
         return data
 
     cdef object read(self, object data, object headers, object key):
-        """Deserialise bytes by a built-in serde. Error messages name ``key``."""
+        """Deserialise bytes by a built-in or a user's serde. Error messages name ``key``."""
         if self.kind == AS_BYTES:
             return data
         if self.kind != CUSTOM:
@@ -140,7 +140,7 @@ cdef class SerdeAdapter:
 
 
 cdef inline object made(SerdeAdapter side, PyObject *new, object key):
-    """Return the result of a call to Python's C API, or raise its error if it is NULL."""
+    """Return the result of a call to Python's C API. If the result is NULL, raise the error."""
     if new is NULL:
         side._raised(key)
     given = <object>new
@@ -168,7 +168,7 @@ cdef class Values:
         self.value = SerdeAdapter(spec.value, "value", spec.name)
         self.current_record = current_record
         self._with_headers = _WITH_HEADERS[spec.shape]
-        # Built-in serdes ignore headers, so none are made for them.
+        # Built-in serdes ignore headers, so no headers are made for them.
         self._ignores_headers = self.key.kind != CUSTOM and self.value.kind != CUSTOM
 
     cpdef bytes raw_key(self, object key):
@@ -422,7 +422,7 @@ cdef class HeadersValues(Values):
         elif headers is None:
             headers = self._lent_headers()
         if not self._ignores_headers:
-            # A copy: the headers that serdes add are stored, and the caller's own do not change.
+            # Copy the headers. Headers that serdes add are stored, but the caller's do not change.
             headers = Headers(headers)
         if value is None:
             # A tombstone's headers go to the changelog only; its row is the key and no value.

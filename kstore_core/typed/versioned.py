@@ -39,7 +39,7 @@ R = TypeVar("R")
 V = TypeVar("V")
 
 OnExpired = Literal["none", "raise"]
-"""The result of a read before the retained history: that of Kafka Streams, or an error."""
+"""The result of a read before the retained history: as in Kafka Streams, or an error."""
 
 
 class VersionedStore(VersionPoints[K, R], Store[K], Generic[K, R]):
@@ -155,7 +155,7 @@ class VersionedStore(VersionPoints[K, R], Store[K], Generic[K, R]):
         reverse: bool = False,
         on_expired: OnExpired = "none",
     ) -> Scan[K, R]:
-        """Return the keys ``lo <= key <= hi`` with their latest versions, or those at ``as_of``."""
+        """Return the keys ``lo <= key <= hi`` with their versions, latest or at ``as_of``."""
         first = None if lo is None else self._raw_key(lo)
         last = None if hi is None else self._raw_key(hi)
         bounds = Bounds(first, None if last is None else last + b"\0", reverse)
@@ -186,9 +186,9 @@ class VersionedStore(VersionPoints[K, R], Store[K], Generic[K, R]):
         check_choice("on_expired", on_expired, get_args(OnExpired))
         if self.table.expired(millis):
             raise RetentionExceededError(
-                f"{millis} lies before {self.clock.horizon}, at which the history of the store "
-                f"{self.name!r} begins: the stream time {self.clock.observed} minus the retention "
-                f"of {self.clock.retention_ms} ms. Read at a later time, or set a longer retention"
+                f"{millis} lies before {self.clock.horizon}, the start of the history of the store "
+                f"{self.name!r} (the stream time {self.clock.observed} minus the retention of "
+                f"{self.clock.retention_ms} ms). Read at a later time, or set a longer retention"
             )
 
     def _change(self, row: bytes, raw: bytes) -> tuple[K, R] | None:

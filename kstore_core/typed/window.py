@@ -40,8 +40,8 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
     The start of a window must not be negative. The end of a window is exclusive: it is the start
     plus the window size of the store, but at most 2**63 - 1. Stream time is the latest start of all
     windows that were written. Reads return a window as long as stream time is before the window's
-    start plus the retention. In a time-ordered store they also return it when stream time equals
-    this sum.
+    start plus the retention. Reads of a time-ordered store also return a window when stream time
+    equals this sum.
 
     Ranges include both ends. If a limit is None, the range has no limit at this end. The windows of
     one key are ordered by start. The windows of several keys are ordered by segment, key and start.
@@ -91,7 +91,7 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
         """
         starts = times_of(window_starts, "window_starts", len(keys))
         if starts:
-            window_start(min(starts))  # raises if it is negative
+            window_start(min(starts))  # raises if a start is negative
         chunks = encoded(self._encoder, keys, values, timestamps, headers)
         for first, raw_keys, raws in chunks:
             self._writer.set_many(raw_keys, raws, starts[first : first + len(raws)])

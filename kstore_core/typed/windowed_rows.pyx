@@ -27,7 +27,7 @@ cdef class _Rows:
     cdef readonly Values values
     cdef bint keys_first
     cdef object split
-    cdef bytes last_key     # reused: most rows of a scan have the key of the row before
+    cdef bytes last_key     # reused: most rows of a scan have the key of the previous row
 
     def __cinit__(self, Values values not None, keys not None, *_):
         self.values = values
@@ -47,8 +47,7 @@ cdef class _Rows:
         return key
 
     cdef tuple parts_of(self, list rows, int width):
-        """Return the user's keys in row keys as a list, and the two times of each row as two
-        arrays."""
+        """Return the user's keys of rows as a list, and the two times of the rows as two arrays."""
         cdef Parts parts
         cdef list keys = []
         cdef array.array firsts = array.clone(_TIMES, len(rows), False)
@@ -109,7 +108,7 @@ cdef class WindowRows(_Rows):
         return parts.first, self.values.value_of(raw, raw_key)
 
     def table(self, list rows, list raws, bint headers=True):
-        """Return rows as a ``pyarrow.Table`` with the columns key, start, end and those of values."""
+        """Return rows as a ``pyarrow.Table``: key, start, end and the columns of the values."""
         cdef array.array starts, ends
         cdef Py_ssize_t i
         keys, starts, ends = self.parts_of(rows, 12)
@@ -118,7 +117,7 @@ cdef class WindowRows(_Rows):
         return _with_times(self.values.table(keys, raws, headers), starts, ends)
 
     def timed_table(self, list rows, list raws, bint headers=True):
-        """Return rows of one key as a ``pyarrow.Table`` with the columns start and those of values."""
+        """Return rows of one key as a ``pyarrow.Table``: start and the columns of the values."""
         return self.table(rows, raws, headers).drop_columns(["key", "end"])
 
 
@@ -143,7 +142,7 @@ cdef class SessionRows(_Rows):
         return self.item_of(raw_key, raw, parts.second, parts.first)
 
     def table(self, list rows, list raws, bint headers=True):
-        """Return rows as a ``pyarrow.Table`` with the columns key, start, end and those of values."""
+        """Return rows as a ``pyarrow.Table``: key, start, end and the columns of the values."""
         keys, ends, starts = self.parts_of(rows, 16)
         return _with_times(self.values.table(keys, raws, headers), starts, ends)
 

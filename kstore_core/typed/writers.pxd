@@ -16,7 +16,7 @@ cdef class Writer:
     cdef int64_t first_live
     cdef StagedNamespace rows
     cdef object turn
-    cdef object take_turn           # bound, for ``with`` costs a tenth of a put
+    cdef object take_turn           # bound methods: ``with`` would cost a tenth of a put
     cdef object end_turn
     cdef object put_one
     cdef SegmentedTable segments    # None if a layer is above it, or rows begin with the time

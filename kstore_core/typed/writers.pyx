@@ -64,7 +64,7 @@ cdef class Writer:
         self.touch = touch
 
     cdef int write(self, bytes row, object raw, int64_t time, object record) except -1:
-        """Write a row unless it is late, and remove segments that expire by the row's time.
+        """Write a row unless it is late, and remove segments that expire because of its time.
 
         ``record`` is the input record of the write, or None.
         """
@@ -91,7 +91,8 @@ cdef class Writer:
             self.put_row(row, raw, time)
             return True
         self.put_row(row, raw, time)
-        # No other thread runs before the call below, so none sees the row without its time.
+        # No other thread runs before the call below, so no thread reads the row before stream time
+        # has advanced.
         horizon = time - self.retention
         self.clock.observed = time
         if self.clock.held:

@@ -230,12 +230,14 @@ class RocksDBDatabase(HandleDatabase):
         with self._lock:
             self._check()
             with translating("sync", self.path):
+                if self.read_only:
+                    return
                 if self._durability == "changelog":
                     self._flush()
                     # Idle iterators would keep the flushed rows in memory.
                     for namespace in self._namespaces.values():
                         namespace.renew()
-                elif not self.read_only:
+                else:
                     self._root.flush_wal(True)
 
     def close(self) -> None:

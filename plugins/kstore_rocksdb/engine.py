@@ -262,9 +262,10 @@ def _parent(root: Path, store: str) -> Path:
             f"{root / store} "
             "contains the stores without segments. Use another name"
         )
-    if len(store) > _LONGEST:
+    size = len(os.fsencode(store))
+    if size > _LONGEST:
         raise SpecError(
-            f"the name {store!r} has {len(store)} characters, but a store with segments can have "
+            f"the name {store!r} has {size} bytes, but the name of a store with segments can have "
             f"at most {_LONGEST}, because kstore adds a time to the name of each segment's "
             "directory. Use a shorter name"
         )

@@ -174,8 +174,8 @@ def test_the_log_of_another_store(run, logged):
     ran = run("restore", logged / "n", "a", *new)
     assert ran.code == 2
     assert ran.err == (
-        "kstore: app-w-changelog does not have the name of a changelog of the store 'a', which "
-        "ends in -a-changelog. Name the changelog of the store, or add --any-topic if "
+        "kstore: app-w-changelog does not have the name of a changelog of the store 'a'. Such a "
+        "name ends in -a-changelog. Name the changelog of the store, or add --any-topic if "
         "app-w-changelog is its changelog\n"
     )
     assert not (logged / "n").exists()

@@ -315,13 +315,13 @@ def test_notes_and_stream_time_come_with_a_takeover(tmp_path: Path) -> None:
 @pytest.mark.parametrize("said", [b"", b"X", b"B123", b"C{", b"C[]", b'C{"offsets":3}'])
 def test_a_mark_that_cannot_be_read_is_an_error(tmp_path: Path, said: bytes) -> None:
     with pytest.raises(
-        FormatError, match=r"a commit mark in the changelog .*(cannot be decoded|upgrade kstore)"
+        FormatError, match=r"a commit marker in the changelog .*(cannot be decoded|upgrade kstore)"
     ):
         parse(said)
     with FileChangelog(tmp_path, TOPIC) as log, open_state("a", engine="memory") as state:
         log.append(MARK_KEY, None, 1, [("kstore.commit", said)])
         log.commit()
-        with pytest.raises(FormatError, match="a commit mark"):
+        with pytest.raises(FormatError, match="a commit marker"):
             state.restore(stores.key_value("s"), log)
 
 

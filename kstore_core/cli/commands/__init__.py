@@ -1,1 +1,1 @@
-"""The commands of kstore. Each has its own module, which is imported when the command is run."""
+"""The commands of kstore. The module of a command is imported when the command is run."""

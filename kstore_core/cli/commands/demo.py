@@ -29,8 +29,8 @@ __all__ = ["demo"]
 @click.option(
     "--processors",
     is_flag=True,
-    help="Instead, run a topology of processors in the test driver, on Spark, and with --kafka on "
-    "Kafka, and compare the results.",
+    help="Instead, run a topology of processors in the test driver and on Spark (with --kafka also "
+    "on Kafka), and compare the results.",
 )
 @click.option("--orders", type=click.IntRange(min=1), default=2000, show_default=True)
 @click.option("--kafka", metavar="HOST:PORT", help="The brokers for --processors.")
@@ -77,7 +77,7 @@ def _console() -> _Piped:
 
 
 class _Piped(Console):
-    """A console that raises BrokenPipeError for a closed pipe, which the command group handles."""
+    """A console that raises BrokenPipeError for a closed pipe. The command group handles it."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError

@@ -37,7 +37,7 @@ _FORMATS = {False: "plain", True: "timestamped"}
     metavar="STORE",
     help="Rename the files of this store, so that the store can be restored. Nothing is deleted.",
 )
-@changelog_option("The ends of the logs are then checked, too.")
+@changelog_option("With this option, the command also checks the ends of the logs.")
 @engine_option
 @json_option
 def doctor(

@@ -32,17 +32,17 @@ __all__ = ["dump"]
     "--from",
     "lo",
     metavar="KEY|TIME",
-    help="The first key, inclusive; for a window or session store the first time.",
+    help="The first key, inclusive. For a window or session store: the first time.",
 )
 @click.option(
     "--to",
     "hi",
     metavar="KEY|TIME",
-    help="The last key, inclusive; for a window or session store the last time.",
+    help="The last key, inclusive. For a window or session store: the last time.",
 )
 @click.option("--key", metavar="KEY", help="Print only the rows of this key.")
-@click.option("--key-from", metavar="KEY", help="The first key of a store of any shape, inclusive.")
-@click.option("--key-to", metavar="KEY", help="The last key of a store of any shape, inclusive.")
+@click.option("--key-from", metavar="KEY", help="The first key, inclusive; for any shape of store.")
+@click.option("--key-to", metavar="KEY", help="The last key, inclusive; for any shape of store.")
 @click.option(
     "--key-hex", "is_hex", is_flag=True, help="The keys in the options are stored bytes, in hex."
 )
@@ -68,9 +68,9 @@ def dump(
     """Print the rows of STORE in the order of their stored keys, one per line.
 
     For a versioned store the command prints the latest version of each key, or the versions that
-    were valid at --as-of. For a window store it prints the windows that begin from --from to --to,
-    and for a session store the sessions that overlap this time, both segment by segment. A store
-    that Spark wrote is printed shard by shard.
+    were valid at --as-of. For a window store it prints the windows that begin from --from to --to.
+    For a session store it prints the sessions that overlap this time range. Windows and sessions
+    are printed segment by segment. A store that Spark wrote is printed shard by shard.
     """
     wanted = Range(lo, hi, key, key_from, key_to, is_hex, as_of, reverse)
     directories = places(path).directories

@@ -111,7 +111,7 @@ def _check_times(reader: Reader, times: dict[str, Any]) -> None:
     Raises
     ------
     SpecError
-        A time was given that the store's rows do not have, or a time that they have is missing.
+        A given time does not apply to this shape of store, or a required time is missing.
     """
     spec = reader.spec
     kind = f"the store {spec.name!r} is a {in_words(spec.shape)} store"

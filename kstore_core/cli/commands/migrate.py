@@ -133,7 +133,7 @@ def _given(
                 if from_log is not None:
                     into = {**into, "shape": into["shape"] or "key-value"}
                 spec = describe(view, **into).spec
-                specs.append(replace(spec, indexed=False))  # the migration finds out about an index
+                specs.append(replace(spec, indexed=False))  # the migration detects an index
             elif name == store:
                 describe(view, **into)  # refuses options that contradict the spec
         stored = read_overview(state, store).record.spec

@@ -50,8 +50,8 @@ class _Setting(click.ParamType[tuple[str, str]]):
 @click.option(
     "--store",
     metavar="NAME",
-    help="The store of a state of map_state. Needed if ROOT has versions or several states. With "
-    "--to: the only store to write.",
+    help="The map_state state to rescale. Needed if ROOT also has versions or has several states. "
+    "With --to: the only store to write.",
 )
 @click.option(
     "--storage",
@@ -75,7 +75,7 @@ class _Setting(click.ParamType[tuple[str, str]]):
 @click.option(
     "--subtopology",
     metavar="NAME",
-    help="With --to: the sub-topology, such as 0, if several have stores.",
+    help="With --to: the sub-topology, such as 0. Needed if several sub-topologies have stores.",
 )
 @click.option(
     "--keep-offsets",
@@ -99,8 +99,9 @@ def rescale(
     """Move the rows of stores to another number of shards or tasks.
 
     ROOT is a directory or an address that write_store of kstore_core.spark wrote, or the root of a
-    state of map_state whose query is stopped. The command runs a Spark job on this machine. For a
-    store of write_store it publishes a new version, and earlier versions stay readable.
+    state of map_state. The query of this state must be stopped. The command runs a Spark job on
+    this machine. For a store of write_store it publishes a new version, and earlier versions stay
+    readable.
 
     With --to, ROOT is the directory state.dir/application.id of a stopped application of Kafka
     Streams, with the task directories 0_0, 0_1 and so on. The command writes the new task
@@ -170,7 +171,7 @@ def _rescale_root(
 def _specs(tasks: Tasks, store: str | None, options: Mapping[str, Any]) -> list[StoreSpec]:
     """Return the specs of the stores that have no stored spec.
 
-    If there are several stores, the options describe those of them that the directory does not
+    If there are several stores, the options describe only the stores that the directory does not
     describe completely.
     """
     names = [name for name in tasks.stores if store in (None, name)]
@@ -187,7 +188,7 @@ def _specs(tasks: Tasks, store: str | None, options: Mapping[str, Any]) -> list[
                 raise
             spec, needed = describe(view, **options).spec, True
         if any(one.record.spec is None for one in views):
-            specs.append(replace(spec, indexed=False))  # rescale_tasks finds out about an index
+            specs.append(replace(spec, indexed=False))  # rescale_tasks detects an index
     if names and options and not needed:
         raise click.UsageError(
             f"the directory describes its stores {', '.join(names)}; leave out --shape and the "

@@ -168,8 +168,8 @@ def _refuse_another(topic: str, store: str) -> None:
     """Refuse a topic whose name is not the name of a changelog of the store."""
     if not is_topic_of(topic, store):
         raise SpecError(
-            f"{topic} does not have the name of a changelog of the store {store!r}, which ends in "
-            f"-{store}-changelog. Name the changelog of the store, or add --any-topic if "
+            f"{topic} does not have the name of a changelog of the store {store!r}. Such a name "
+            f"ends in -{store}-changelog. Name the changelog of the store, or add --any-topic if "
             f"{topic} is its changelog"
         )
 
@@ -217,8 +217,8 @@ def _known(view: Overview, options: dict[str, Any]) -> StoreSpec:
     Raises
     ------
     SpecError
-        The store has no stored spec, and the options do not describe it. Or the store has a stored
-        spec, and an option describes it. Or the rows do not fit the spec.
+        The store has no stored spec, and the options do not describe the store. Or the store has a
+        stored spec, and an option also describes the store. Or the rows do not fit the spec.
     """
     store, stored = view.name, view.record.spec
     given = [name for name, value in options.items() if value]

@@ -47,7 +47,7 @@ def upgrade(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Convert every row of STORE that has an older format to a newer format.
+    """Convert the rows of STORE that have an older format to a newer format.
 
     No other process may have the directory open for writing. If the command is interrupted, no row
     is lost, and the next run continues.

@@ -34,20 +34,20 @@ _COLOURS = {"corrupt": "red", "locked": "yellow", "finding": "yellow", "note": "
 @click.command()
 @path_argument
 @click.argument("store", required=False)
-@changelog_option("The logs are then read, too.")
+@changelog_option("With this option, the command also reads the logs.")
 @click.option(
     "--compare",
     is_flag=True,
-    help="Also restore each store from its changelog to a temporary directory, and compare the "
-    "store with it. Needs --changelog.",
+    help="Also restore each store from its changelog to a temporary directory, and compare both "
+    "stores. Needs --changelog.",
 )
 @click.option(
     "--max-findings",
     type=click.IntRange(min=0),
     default=DEFAULT_AT_MOST,
     show_default=True,
-    help="The most findings of the same kind to report per namespace; further findings are only "
-    "counted. No limit if 0.",
+    help="The greatest number of findings of the same kind to report per namespace; further "
+    "findings are only counted. No limit if 0.",
 )
 @store_options
 @json_option
@@ -64,8 +64,8 @@ def verify(
     """Read and check all stores in PATH, or only STORE.
 
     The command changes nothing. A child process reads the files, because damaged files may crash
-    the process that reads them. If PATH is the root of a store that Spark wrote, its files are also
-    compared with their manifests.
+    the process that reads them. If PATH is the root of a store that Spark wrote, the command also
+    compares the files with their manifests.
     """
     asked: dict[str, Any] = {
         "spec": _spec(store, options),

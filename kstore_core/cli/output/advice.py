@@ -71,8 +71,8 @@ class Running:
     def _is_another(self, name: str, arguments: list[str]) -> bool:
         """Return True if an advised command of the same name differs from the running command.
 
-        It differs if it has an option that was not given. A command that writes also differs if it
-        has another path or store.
+        The advised command differs if it has an option that the running command lacks. A command
+        that writes also differs if it has another path or store.
         """
         if any(one.startswith("--") and one not in self.options for one in arguments):
             return True
@@ -81,7 +81,7 @@ class Running:
 
 
 def running(name: str, command: click.Command | None, arguments: list[str]) -> Running:
-    """Return the command that failed, which is parsed from the words that the user typed."""
+    """Parse the command that failed from the words that the user typed, and return it."""
     if command is None:
         return Running(name)
     with command.make_context(name, arguments, resilient_parsing=True) as ctx:

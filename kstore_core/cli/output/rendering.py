@@ -74,7 +74,7 @@ def json_value(value: Any) -> Any:
 
 
 def _json_name(name: Any) -> str:
-    """Return the key of a map as the name of a field, which must be a string in JSON."""
+    """Return the key of a map as the name of a JSON field, which must be a string."""
     shown = json_value(name)
     return shown if isinstance(shown, str) else json.dumps(shown)
 

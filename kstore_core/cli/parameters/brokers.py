@@ -88,8 +88,9 @@ def open_topic(
 
     If no topic is given, the topic is ``<application>-<store>-changelog``, where the application is
     the name of the directory above the state directory. If this topic does not exist, there must be
-    a single topic that has the name of a changelog of the store. The name of the state directory
-    gives the partition. If it does not, the topic must have a single partition.
+    a single topic that has the name of a changelog of the store. The name of the state directory,
+    such as ``0_3``, contains the partition. For any other name, the topic must have a single
+    partition.
 
     Raises
     ------

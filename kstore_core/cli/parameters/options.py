@@ -45,7 +45,7 @@ engine_option: Callable[[F], F] = click.option(
 
 def changelog_option(then: str) -> Callable[[F], F]:
     """Return the option ``--changelog``. Its help ends with the sentence ``then``."""
-    text = f"The directory of the changelogs in files, or of one log. {then}"
+    text = f"A directory of changelogs in files, or the directory of one log. {then}"
     return click.option("--changelog", metavar="DIR", type=DIRECTORY, help=text)
 
 

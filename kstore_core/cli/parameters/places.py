@@ -1,4 +1,4 @@
-"""The state directories that PATH means, which are PATH or the shards of a store of Spark."""
+"""The state directories that PATH refers to: PATH itself, or the shards of a store of Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Places", "is_root", "places", "refuse_shards"]
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The state directories that a path stands for.
+    """The state directories that a path refers to.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Places:
 
 
 def places(path: Path) -> Places:
-    """Return the state directories that ``path`` stands for.
+    """Return the state directories that ``path`` refers to.
 
     For a store that Spark wrote, they are the shards of its newest version.
 
@@ -73,10 +73,10 @@ def places(path: Path) -> Places:
     for shard in manifest.shards:
         if not shard.in_one_place:
             raise StateError(
-                f"shard {shard.shard} of {path} has files in several directories, because a job "
-                "has appended to it on an object store, so it cannot be opened as one directory. "
-                "Read the store with kstore_core.spark.read_store, or write it anew with "
-                "write_store"
+                f"shard {shard.shard} of {path} has files in several directories, because a job on "
+                "an object store has appended rows to it. Such a shard cannot be opened as one "
+                "directory. Read the store with kstore_core.spark.read_store, or write the store "
+                "anew with write_store"
             )
     written = [shard for shard in manifest.shards if shard.path is not None]
     directories = []

@@ -1,4 +1,4 @@
-"""A child: a segment with a separate database, which is opened only when it is needed.
+"""A child is a segment with a separate database. The database is opened only when it is needed.
 
 While the database of a child is closed, a
 :class:`~kstore_core.tables.segments.sleeping.SleepingDatabase` takes its place. The next use opens
@@ -69,7 +69,7 @@ class Child(Segment):
         True if a crash may lose some of the database's rows.
     commit : int
         The number of the last commit that wrote to the database; 0 if there was no commit or its
-        number is unknown. If the database contains a lower number at its open, it has lost rows.
+        number is unknown. If an open finds a lower number in the database, rows have been lost.
     sealed : bool
         True if the database was closed cleanly after its last write.
     loaded : bool

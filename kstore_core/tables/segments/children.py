@@ -48,8 +48,8 @@ def max_open() -> int:
     """Return the maximum number of databases of a store that may be open at a time.
 
     More databases are open only while scans read them. The result is at most 1/32 of the process's
-    limit of file descriptors. A database needs about eight file descriptors. So two stores use at
-    most half of the file descriptors.
+    limit of file descriptors, but at least 4. A database needs about eight file descriptors. So two
+    stores normally use at most half of the file descriptors.
     """
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if allowed == resource.RLIM_INFINITY:

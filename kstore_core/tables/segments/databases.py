@@ -1,10 +1,10 @@
 """The storage of a store that has a separate database for each segment.
 
-The newest segment contains the record of the store, which is its metadata: offsets, position,
-stream time and spec. Kafka Streams also looks for metadata in the newest segment first. One batch
-cannot write to several databases. So a commit first writes the rows of the older segments. Last, it
-writes one batch with the rows of the newest segment and the record. Each batch contains the number
-of its commit; see :mod:`kstore_core.tables.segments.progress`.
+The newest segment contains the record of the store. The record is the metadata of the store:
+offsets, position, stream time and spec. Kafka Streams also looks for metadata in the newest segment
+first. One batch cannot write to several databases. So a commit first writes the rows of the older
+segments. Then the commit writes one batch with the rows of the newest segment and the record. Each
+batch contains the number of the commit; see :mod:`kstore_core.tables.segments.progress`.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ class ChildStorage:
         """Read the metadata of the store from the newest segments, and return it.
 
         If a segment has lost the end of its write-ahead log, the offsets, position and stream time
-        are those of the last commit that no segment lacks. The stream time is at least the start of
-        the newest segment, because Kafka Streams may have written to this segment, and does not
-        store the stream time.
+        are those of the last commit that no segment lacks. A stored stream time is raised to at
+        least the start of the newest segment. Kafka Streams may have written to this segment, and
+        Kafka Streams does not store the stream time.
 
         Raises
         ------
@@ -148,7 +148,7 @@ class ChildStorage:
 
     @property
     def expired(self) -> Sequence[Child]:
-        """The expired segments. A commit reads this first, and then drops these segments."""
+        """The expired segments. A commit reads them before it writes, and drops them afterwards."""
         return list(self._segments.expired)
 
     def drop(self, expired: Sequence[Child]) -> None:

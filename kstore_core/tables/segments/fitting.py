@@ -1,4 +1,4 @@
-"""A check that the spec of an open fits the stored rows.
+"""A check that the spec with which a store is opened fits the stored rows.
 
 A directory that Kafka Streams wrote does not contain the store's spec. If a spec has a wrong
 segment interval, shape or key order, reads miss rows, and rows expire too early. The check compares
@@ -62,12 +62,12 @@ class Fitting:
             time = _time(self._time_of, key)
             if time is None or segment_id(time, self._interval) != number:
                 raise InconsistentStateError(
-                    f"if the store is a {_worded(self._spec.shape, self._spec.time_ordered)} store "
-                    f"with segment_interval_ms={self._interval}, then its segment "
-                    f"{self._spec.name}.{start} in {self._where} contains a row with "
-                    f"{'no time' if time is None else f'the time {time}'}, and such a row cannot "
-                    "be in this segment. "
-                    "Nothing was changed. Open the store with the spec that it was written with"
+                    f"the spec (a {_worded(self._spec.shape, self._spec.time_ordered)} store "
+                    f"with segment_interval_ms={self._interval}) does not fit the rows: the "
+                    f"segment {self._spec.name}.{start} in {self._where} contains a row with "
+                    f"{'no time' if time is None else f'the time {time}'}, which does not lie in "
+                    "this segment. Nothing was changed. Open the store with the spec that it was "
+                    "written with"
                     f"{self._better(key, start, time)}"
                 )
 

@@ -41,8 +41,8 @@ cdef class IndexedTable:
     pairs : RowPairs
         The object that converts the key of a row to the key of its index row, and back.
     repair_index : bool
-        If True, a scan removes each index row without a row that it finds. Ignored if the table is
-        read-only.
+        If True, a scan that finds an index row without a row removes the index row. Ignored if the
+        table is read-only.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ cdef class IndexedTable:
         cdef Py_ssize_t most = MOST_TIMES_STAGED * (len(key) + SEGMENT_BYTES)
         if value is not None:
             most += len(value)
-        # Raise an error before taking the lock: in a forked process it may never be released.
+        # Raise an error before taking the lock: in a forked process the lock may never be released.
         self.rows._check_writable()
         with self._turn:
             if self._scans:
@@ -191,8 +191,8 @@ cdef class IndexedTable:
         """Return the approximate number of rows, without index rows."""
         return self.below.approximate_count() // 2
 
-    # A scan of the index looks up the rows of a chunk when it reads the chunk. So a write first
-    # gives the scan the old value of the row that it changes.
+    # A scan of the index looks up the rows of a chunk when it reads the chunk. So before a write
+    # changes a row, the write gives the old value of the row to the scan.
 
     cdef int _save(self, bytes row, bytes index) except -1:
         """Save the present value of a row for each open scan that may reach the row."""
@@ -228,7 +228,7 @@ cdef list _both(key, value, context, index):
 
 
 cdef class IndexScan:
-    """A scan of the index, which is an iterator of chunks.
+    """A scan of the index. The scan is an iterator of chunks.
 
     A chunk contains the keys of index rows and the values of their rows. Writes after the start of
     the scan do not change its result.
@@ -237,8 +237,8 @@ cdef class IndexScan:
     ----------
     table : IndexedTable
     bounds : Bounds
-        The range of index rows to read. If it is a :class:`~kstore_core.keys.IndexBounds`, it also
-        filters the index rows before the scan looks up their rows.
+        The range of index rows to read. :class:`~kstore_core.keys.IndexBounds` also filter the
+        index rows before the scan looks up their rows.
     """
 
     def __cinit__(self, IndexedTable table not None, bounds):

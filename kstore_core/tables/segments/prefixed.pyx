@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""A table of all rows of another table whose keys begin with a prefix."""
+"""A table of those rows of another table that have a key with a given prefix."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.string cimport memcpy
@@ -13,7 +13,7 @@ __all__ = ["PrefixedTable"]
 
 
 cdef class PrefixedTable:
-    """A table of all rows of another table whose keys begin with a prefix.
+    """A table of those rows of another table that have a key with a given prefix.
 
     A key of this table is the key in the other table without the prefix.
 
@@ -99,7 +99,7 @@ cdef class PrefixedTable:
         return _without(chunk, size), None if rest is None else _Unprefixed(rest, size)
 
     cdef int _append(self, tuple chunk, list keys, list values) except -1:
-        """Append a chunk to ``keys`` and ``values``. Its keys lose the prefix."""
+        """Append a chunk to ``keys`` and ``values``, and remove the prefix from its keys."""
         cdef Py_ssize_t size = len(self._prefix)
         cdef bytes key
         for key in <list>chunk[0]:
@@ -119,7 +119,7 @@ cdef class PrefixedTable:
         )
 
     def approximate_count(self):
-        """Return the number of rows, which a scan counts."""
+        """Count the rows with a scan, and return their number."""
         return sum(len(keys) for keys, _ in self.scan(Bounds()))
 
 

@@ -1,8 +1,8 @@
 """The class `PrefixedSegments`: the segments of a store in one shared table.
 
 kstore uses this layout on engines without ``capabilities.children``. Each key begins with a segment
-id of eight big-endian bytes, so rows are sorted by segment and then by key. The time of an open, an
-upgrade or a commit does not depend on the number of segments.
+id of eight big-endian bytes, so rows are sorted by segment and then by key. The time of an upgrade
+or a commit does not depend on the number of segments. An open makes one seek per segment.
 """
 
 from __future__ import annotations

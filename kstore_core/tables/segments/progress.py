@@ -70,7 +70,7 @@ class Expected(NamedTuple):
     Attributes
     ----------
     commit : int
-        The number of the last commit that wrote to the segment; 0 if other software wrote it.
+        The number of the last commit that wrote to the segment; 0 if kstore wrote no commit to it.
     sealed : bool
         True if the segment's database was closed cleanly after that commit. Its rows then do not
         depend on a write-ahead log.

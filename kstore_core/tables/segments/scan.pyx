@@ -160,7 +160,7 @@ cdef class SegmentScan:
         return True
 
     cdef tuple _begin(self, Segment segment):
-        if segment.gone:  # It expired before this scan had the lock.
+        if segment.gone:  # The segment expired before this scan had the lock.
             return None, None
         segment._touch()
         return segment._start(self._lo, self._hi, self._reverse)

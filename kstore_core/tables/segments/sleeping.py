@@ -18,7 +18,7 @@ __all__ = ["SleepingDatabase"]
 
 
 class Sleeper(Protocol):
-    """The owner of a database. It closes the database only while it holds the lock."""
+    """The owner of a database. The owner closes the database only while it holds the lock."""
 
     @property
     def lock(self) -> AbstractContextManager[Any]: ...

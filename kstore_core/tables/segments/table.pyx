@@ -93,7 +93,7 @@ cdef class SegmentedTable:
             if segment is None:
                 return None
             segment._touch()
-            if number >= self._first_live:  # Another thread may have expired it meanwhile.
+            if number >= self._first_live:  # Another thread may have expired the segment.
                 self._recent[number & RECENT] = segment
             return segment
         segment._touch()
@@ -165,7 +165,7 @@ cdef class SegmentedTable:
             if segment is not None:
                 found.setdefault(segment, []).append(index)
         for segment, indices in found.items():
-            if segment.gone:  # It expired while the loop above opened other segments.
+            if segment.gone:  # The segment expired during the loop above.
                 continue
             rows = segment._call("get_many", ([keys[index] for index in indices],))
             for index, value in zip(indices, rows):

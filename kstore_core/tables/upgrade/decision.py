@@ -47,7 +47,7 @@ def look_at(
     shape: str | None = None,
     store: str | None = None,
 ) -> Layout:
-    """Return the older format whose rows a database contains, and its empty older namespaces.
+    """Return the older format of rows in a database, and the names of empty older namespaces.
 
     The database is not changed.
 

@@ -161,7 +161,7 @@ cdef class DualTable(PointTable):
         self.rows.delete_range(lo, hi)
 
     # A scan opens the old namespace first. If a row moves from the old namespace to the new one
-    # between the two opens, the scan finds it in both, and the merge returns it once. In the
+    # between the two opens, the scan finds it twice, and the merge returns it once. In the
     # opposite order the scan would miss the row.
 
     def scan(self, bounds):
@@ -209,8 +209,8 @@ cdef class DualTable(PointTable):
         self.rows._check_writable()
         if self._old.base.first() is None:
             return self.rows.load(chunks)
-        # Otherwise a lookup during the load could stage a converted row, and this row would hide a
-        # loaded row.
+        # Do not move rows during the load: a lookup could stage a converted row, and this row would
+        # hide a loaded row.
         self._migrates = False
         try:
             count = self.rows.load(self._noting(chunks, replaced))

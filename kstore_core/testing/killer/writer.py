@@ -6,7 +6,7 @@ import itertools
 import os
 import signal
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -88,6 +88,20 @@ class _DyingDatabase(WrappedDatabase):
         self.owner.step()
         self.inner.write(batch)
         self.owner.step()
+
+    def write_large(self, namespace: str, rows: Rows) -> bool:
+        self.owner.step()
+        written = self.inner.write_large(namespace, rows)
+        self.owner.step()
+        return written
+
+    def load(
+        self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
+    ) -> int:
+        self.owner.step()
+        count = self.inner.load(namespace, chunks)
+        self.owner.step()
+        return count
 
     def sync(self) -> None:
         self.owner.step()

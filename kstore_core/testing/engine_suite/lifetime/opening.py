@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,12 @@ class ReadOnlyPromises(EnginePart):
         reader.sync()
         reader.close()
         assert trace(self.root) == before, "reading changes no file"
+
+    def test_a_reader_at_the_level_changelog_has_nothing_to_sync(self) -> None:
+        self.filled({b"k": b"v"}).close()
+        with closing(self.open(read_only=True, durability="changelog")) as reader:
+            reader.sync()
+            assert read(reader) == [(b"k", b"v")]
 
     def test_writes_are_refused(self) -> None:
         self.filled({b"k": b"v"}).close()
