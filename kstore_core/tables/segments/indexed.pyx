@@ -237,7 +237,7 @@ cdef class IndexScan:
     ----------
     table : IndexedTable
     bounds : Bounds
-        The range of index rows to read. :class:`~kstore_core.keys.IndexBounds` also filter the
+        The range of index rows to read. A :class:`~kstore_core.keys.IndexBounds` also filters the
         index rows before the scan looks up their rows.
     """
 
