@@ -8,7 +8,12 @@ from contextlib import closing
 from pathlib import Path
 
 from kstore_core.engine import Engine
-from kstore_core.errors import ForkedHandleError, StateError, StoreClosedError
+from kstore_core.errors import (
+    ForkedHandleError,
+    StateError,
+    StoreClosedError,
+    UnsupportedError,
+)
 from kstore_core.offsets.entries import Partition, StoreRecord, common_offsets, read_record
 from kstore_core.spec import StoredSpec, check_name, is_name
 from kstore_core.state.migration_note import check_not_moving, moving
@@ -59,6 +64,7 @@ class StateContents(Handle):
 
     path: Path
     engine: Engine
+    read_only: bool
     _stores: dict[str, OpenStore]
     _instead = "the path of the state directory and the specs of the stores"
 
@@ -70,6 +76,12 @@ class StateContents(Handle):
                 f"the state directory {self.path} was opened in process {self._pid}, but is used "
                 f"in process {os.getpid()}, a forked child. Open the state directory in the "
                 "process that uses it"
+            )
+
+    def _check_writable(self) -> None:
+        if self.read_only:
+            raise UnsupportedError(
+                f"{self.path} cannot be written, because it was opened with read_only=True"
             )
 
     @property

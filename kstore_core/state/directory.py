@@ -119,10 +119,7 @@ class StateDirectory(StateStores):
             The state is read-only.
         """
         self._check()
-        if self.read_only:
-            raise UnsupportedError(
-                f"{self.path} cannot be written, because it was opened with read_only=True"
-            )
+        self._check_writable()
         millis = to_millis(stream_time)
         for store in list(self._stores.values()):
             store.commits.advance(millis)
@@ -178,14 +175,13 @@ class StateDirectory(StateStores):
         ------
         TypeError, ValueError
             The offsets or notes are invalid. Nothing was written.
+        UnsupportedError
+            The state is read-only.
         StorageFullError, EngineError
             The engine failed to write the batch of a store. No row of this batch was written.
         """
         self._check()
-        if self.read_only:
-            raise UnsupportedError(
-                f"{self.path} cannot be written, because it was opened with read_only=True"
-            )
+        self._check_writable()
         check_offsets(offsets)
         check_notes(notes)
         self.flush()
@@ -207,8 +203,14 @@ class StateDirectory(StateStores):
         ----------
         offsets : mapping of (topic, partition) to int or None, optional
             As in :meth:`commit`.
+
+        Raises
+        ------
+        UnsupportedError
+            The state is read-only.
         """
         self._check()
+        self._check_writable()
         check_offsets(offsets)
         self.flush()
         with self._turn, uninterrupted():

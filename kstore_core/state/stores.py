@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from kstore_core.changelog import Changelog
 from kstore_core.changelog.protocol import check_changelog
 from kstore_core.engine import Engine
-from kstore_core.errors import SpecError, StateError, UnsupportedError
+from kstore_core.errors import SpecError, StateError
 from kstore_core.layers import CacheBudget
 from kstore_core.layers.current_record import CurrentRecord
 from kstore_core.metrics import Metric, MetricsRegistry
@@ -217,10 +217,7 @@ class StateStores(StateContents):
         """
         self._check()
         check_changelog(changelog)
-        if self.read_only:
-            raise UnsupportedError(
-                f"{self.path} cannot be written, because it was opened with read_only=True"
-            )
+        self._check_writable()
         if self.staged_bytes:
             raise StateError(
                 f"{self.path} has {self.staged_bytes} bytes of uncommitted writes. Commit them "

@@ -120,7 +120,7 @@ def test_a_plain_store_of_segments_without_a_spec(run, tmp_path):
     engine.open_child(tmp_path, "w", "w.0").close()
     (store,) = found(run, tmp_path)
     assert (store["shape"], store["format"], store["segments"]) == ("window or session", None, 1)
-    said = "a plain window or session store, by its namespaces; to read it, pass --shape"
+    said = "a plain window or session store, according to its namespaces; to read it, pass --shape"
     assert said in run("inspect", tmp_path).out
 
 

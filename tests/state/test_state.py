@@ -296,6 +296,7 @@ def test_reading_writes_nothing(home):
             lambda: rates.delete(b"k", timestamp=9),
             lambda: state.commit(),
             lambda: state.commit({("t", 0): 1}),
+            lambda: state.send_changes({("t", 0): 1}),
         ):
             with pytest.raises(UnsupportedError):
                 write()

@@ -220,7 +220,9 @@ def _kind(store: dict[str, Any]) -> str:
     if store["format"] is not None and store["shape"] is None:
         return f"{store['format']}, according to its namespaces; to read it, pass --shape"
     if store["format"] is None and store["segments"] is not None:
-        return f"a plain {store['shape']} store, by its namespaces; to read it, pass --shape"
+        return (
+            f"a plain {store['shape']} store, according to its namespaces; to read it, pass --shape"
+        )
     if store["format"] is None:
         return "a plain key-value store or a versioned store; to read it, pass --shape"
     kind = f"{in_words(store['shape'])}, {store['format']}"
