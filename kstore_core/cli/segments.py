@@ -87,7 +87,8 @@ def documents(
 ) -> list[dict[str, Any]]:
     """Return a JSON document for each segment.
 
-    Without the spec of the store, the id, the end and the expiry of a segment are unknown.
+    Without the spec of the store, the id and the end of a segment are unknown. Without the spec or
+    the stream time, the expiry is unknown.
     """
     interval = None if spec is None else spec.segment_interval_ms
     retention = None if spec is None else spec.retention_ms

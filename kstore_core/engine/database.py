@@ -265,7 +265,7 @@ class Database(ABC):
 
     @abstractmethod
     def checkpoint(self, target: Path) -> None:
-        """Write a consistent copy of the database to the directory ``target``.
+        """Write a consistent copy of the database to the path ``target``.
 
         The engine must be able to open the copy as a database.
 

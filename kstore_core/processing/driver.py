@@ -180,7 +180,7 @@ class TestDriver(StoreAccessors):
         self._run()
 
     def advance_wall_clock(self, ms: int) -> None:
-        """Advance the wall-clock time, and call the callback of each schedule that is due once."""
+        """Advance the wall-clock time. Call each wall-clock schedule that is then due, once."""
         self._check()
         if type(ms) is not int or ms < 0:
             raise ValueError(f"ms must be an int, 0 or more, not {ms!r}; time cannot go back")

@@ -169,7 +169,8 @@ class Store(Generic[K]):
     def stream_time(self) -> int | None:
         """The greatest time of a record so far in ms; -1 if the store had no record.
 
-        None if the store is a key-value store.
+        None if the store is a key-value store. A shard of a key-value store that Spark wrote has a
+        stream time in its manifest.
         """
         clock = self.parts.clock
         return None if clock is None else clock.observed

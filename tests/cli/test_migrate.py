@@ -29,7 +29,7 @@ def root(tmp_path):
 def test_what_would_be_lost_is_said_and_asked_for(run, root):
     ran = run("migrate", root, "s", "--to", "plain")
     assert (ran.code, ran.out) == (1, "")
-    assert "would lose 5 timestamps, and the 10 headers that 4 values have; nothing" in ran.err
+    assert "5 timestamps and 10 headers of 4 values would be lost. Nothing" in ran.err
     assert ran.err.endswith(". To migrate anyway, pass --lossy on the command line\n")
     ran = run("migrate", root, "s", "--to", "plain", "--lossy")
     assert (ran.code, ran.err) == (0, "")

@@ -213,8 +213,8 @@ class Work:
         lost = losses(source, new, self._callback)
         if any(lost):
             raise FormatDowngradeError(
-                f"in the format {new.format.name}, the store {new.name!r} would lose "
-                f"{lost.timestamps} timestamps, and the {lost.headers} headers that {lost.headed} "
-                "values have; nothing was changed. To migrate anyway, pass lossy=True, --lossy on "
-                "the command line"
+                f"the format {new.format.name} cannot store all data of the store {new.name!r}: "
+                f"{lost.timestamps} timestamps and {lost.headers} headers of {lost.headed} values "
+                "would be lost. Nothing was changed. To migrate anyway, pass lossy=True, --lossy "
+                "on the command line"
             )

@@ -89,7 +89,7 @@ class Move:
         return count
 
     def _move(self, parents: range, children: range, metadata: Inherited) -> int:
-        """Write the new tasks ``children``, which get keys of the old tasks ``parents``."""
+        """Write the store of each new task in ``children`` from rows of the ``parents``."""
         engine, spec = self._tasks.engine, self._source.spec
         with ExitStack() as stack:
             new = {

@@ -320,7 +320,8 @@ class KafkaRunner:
                     raise StateError(
                         f"the task {number}_{partition} of the store {store!r} does not run in "
                         f"this process, whose tasks are {', '.join(self.tasks) or 'none'}. Query "
-                        "the process that runs it, or wait until the group has assigned it"
+                        "the process that runs the task, or wait until the consumer group has "
+                        "assigned the task to this process"
                     )
                 return task.state.committed()
         known = ", ".join(map(repr, self._topology.specs)) or "none"

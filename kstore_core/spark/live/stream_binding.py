@@ -65,9 +65,9 @@ class StreamBinding:
     def check(self, given: StreamBinding, layout: Layout) -> None:
         """Check that the stream ``given`` is the stream of this binding.
 
-        Raises StateError if the query of ``given`` is another one. If the id of its query is not
-        known yet, raises StateError if its checkpoint is another one. Raises SpecError if another
-        property of ``given``, such as the number of shards, is different.
+        Raises StateError if ``given`` has another query than this binding. If the query id of
+        ``given`` is not known yet, the checkpoints are compared instead. Raises SpecError if
+        another property of ``given``, such as the number of shards, is different.
         """
         root = _root_of(layout)
         restart = (

@@ -142,7 +142,7 @@ class _Parts:
     parts: tuple[Any, ...]
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of the parts whose positions are in the first column."""
+        """Read the parts whose positions in ``parts`` are in the first column of ``batches``."""
         with without_traceback():
             for batch in batches:
                 for place in batch.column(0).to_pylist():

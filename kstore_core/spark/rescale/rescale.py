@@ -58,16 +58,18 @@ def rescale(
     """Move the rows of a partitioned store to a new number of shards, in a Spark job.
 
     Kafka's murmur2 partitioner selects the new shard of each key. The rows keep their bytes, with
-    headers, times and history. Expired rows are left out. A new shard that gets keys of several old
-    shards gets the least of their stream times, or in a key-value store the greatest one.
+    headers, times and history. In window and session stores, expired rows are left out. If a new
+    shard gets keys of several old shards, its stream time is the least of theirs. In a key-value
+    store it is the greatest.
 
     For a root of :func:`write_store`, the function publishes a new version. Earlier versions can
-    still be read with ``version=``. The offsets of the new version say exactly which records it
-    contains, so a later write skips the same records as without the rescale.
+    still be read with ``version=``. The new version keeps exact offsets, so a later write skips the
+    records that the store already contains, as it would without the rescale.
 
     For a state of :func:`map_state`, stop the query first. The next run of the query, with the same
     checkpoint, uses the new shards if it leaves out ``partitions`` or passes the new number. If the
-    last micro-batch had not ended, the run raises a StateError, which says how to go back.
+    query was stopped within a micro-batch, the next run raises a StateError. Its message says how
+    to return to the old shards.
 
     Parameters
     ----------
@@ -76,8 +78,8 @@ def rescale(
     partitions : int
         The new number of shards.
     store : str, optional
-        The name of the store of a state of :func:`map_state`. If None, the newest version of the
-        root is rescaled, or the only state of a root without versions.
+        The name of a store of :func:`map_state`, to rescale the state of that store. If None, the
+        newest version of the root is rescaled. If the root has no version, its only state is.
     storage_options : mapping, optional
         Options of the object store of ``root``, as for :func:`write_store`.
     spark : SparkSession, optional

@@ -184,7 +184,7 @@ class WriteJob:
             raise StateError(
                 f"this job cannot publish a version of {self.root}, because its uploads were "
                 "removed. A vacuum removes uploads that are older than its grace_s. Run the job "
-                "again, and pass a grace_s to vacuum that is longer than the job"
+                "again. For the next vacuum, choose a grace_s that is longer than the job takes"
             )
 
     def discard(self) -> None:

@@ -156,8 +156,8 @@ class ObjectStore(RemoteFiles):
                     raise
             time.sleep(0.1 * 2**again)
         raise StorageUnavailableError(
-            f"{self.address}/{name} was not written: in each of {_TRIES} tries, another writer "
-            "wrote this object at the same time; run the job again"
+            f"{self.address}/{name} was not written in {_TRIES} tries, because another writer "
+            "wrote this object at the same time. Run the job again"
         )
 
     def upload(self, files: Mapping[str, Path]) -> None:
