@@ -255,9 +255,9 @@ class StateDirectory(StateStores):
         if self._snapshots is None:
             raise UnsupportedError(
                 f"{self.path} has no view of the last commit, because it is not open for writing "
-                "with transactional=True. Without this argument, uncommitted rows may be in the "
-                "files. Open the state directory with transactional=True. A directory that is open "
-                "with read_only=True needs no view"
+                "with transactional=True. Without this argument, spilled rows may be in the files "
+                "before their commit. Open the state directory with transactional=True. If it is "
+                "open with read_only=True, read its stores directly"
             )
         return self._snapshots.lease()
 

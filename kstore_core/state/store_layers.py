@@ -100,7 +100,7 @@ class StoreLayers:
         return shape(spec, table, self._context, clock)
 
     def _cached(self, table: Table, shared: CacheBudget | None) -> Table:
-        """Return a cache over ``table``, or ``table`` if the store has no cache."""
+        """Return a cache over ``table``, or ``table`` without a cache or a ``shared`` budget."""
         size = self._spec.cache
         if size is not None and shared is not None:
             self._context.cache = table = Cached(

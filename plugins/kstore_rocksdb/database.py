@@ -41,7 +41,7 @@ class RocksDBDatabase(HandleDatabase):
 
     The database holds a lock while it writes rows, and while it creates or drops a namespace. A
     snapshot is created one column family after the other. The snapshot is consistent, because the
-    database holds the lock meanwhile. Lookups and scans acquire no lock.
+    database holds the lock meanwhile. Lookups and scans never wait for the lock.
 
     Parameters
     ----------
@@ -297,8 +297,7 @@ class RocksDBDatabase(HandleDatabase):
     def _flush_order(self) -> list[FamilyNamespace]:
         """Return the namespaces in the order in which they must be flushed: ``offsets`` is last.
 
-        If the process crashes between two flushes, the stored offsets then never count rows that
-        were lost.
+        So if the process crashes between two flushes, the stored offsets are not ahead of the rows.
         """
         return sorted(self._namespaces.values(), key=lambda namespace: namespace.name == OFFSETS)
 

@@ -143,8 +143,8 @@ def test_a_log_that_may_be_another_stores_is_taken_only_by_name(run, tmp_path):
         ran = run("restore", root, *new, logs)
         assert ran.code == 1
         assert ran.err == (
-            f"kstore: {logs} has app-b-a-changelog-1, which may also belong to the store "
-            "'b-a'. If the log belongs to 'a', pass its directory: --from "
+            f"kstore: the name of app-b-a-changelog-1 in {logs} fits the store 'a' and also the "
+            "store 'b-a'. If the log belongs to 'a', pass its directory: --from "
             f"{logs / 'app-b-a-changelog-1'}\n"
         )
     assert not (tmp_path / "n").exists()

@@ -139,7 +139,7 @@ def _given(
         stored = read_overview(state, store).record.spec
     if from_log is None:
         return {"to": to, "spec": specs}
-    topic, partition = log_of(from_log, store, path)
+    topic, partition = log_of(from_log, store, path, "--from-log")
     root = from_log if from_log.name != f"{topic}-{partition}" else from_log.parent
     log = stack.enter_context(FileChangelog(root, topic, partition, read_only=True))
     return {"to": _versioned(store, to, options, stored), "from_log": log, "spec": specs}

@@ -174,8 +174,8 @@ def _refuse_another(topic: str, store: str) -> None:
         )
 
 
-def log_of(source: Path, store: str, path: Path) -> tuple[str, int]:
-    """Return the topic and the partition of the requested log.
+def log_of(source: Path, store: str, path: Path, option: str = "--from") -> tuple[str, int]:
+    """Return the topic and the partition of the requested log. Errors name the ``option``.
 
     Raises
     ------
@@ -194,19 +194,16 @@ def log_of(source: Path, store: str, path: Path) -> tuple[str, int]:
         of = f"the partition {task} of a store" if names and not mine else "a store"
         raise NotFoundError(
             f"{source} has {several} of {of} {store!r}"
-            + (
-                f" (found: {names}); name a log with --from"
-                if names
-                else "; name a log with --from"
-            )
+            + (f" (found: {names})" if names else "")
+            + f"; name a log with {option}"
         )
     topic, partition = mine[0]
     other = other_store(topic, store, application)
     if other is not None:
         raise NotFoundError(
-            f"{source} has {topic}-{partition}, which may also belong to the store "
-            f"{other!r}. If the log belongs to {store!r}, pass its directory: "
-            f"--from {source / f'{topic}-{partition}'}"
+            f"the name of {topic}-{partition} in {source} fits the store {store!r} and also the "
+            f"store {other!r}. If the log belongs to {store!r}, pass its directory: "
+            f"{option} {source / f'{topic}-{partition}'}"
         )
     return mine[0]
 

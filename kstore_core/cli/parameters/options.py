@@ -50,7 +50,7 @@ def changelog_option(then: str) -> Callable[[F], F]:
 
 
 def store_options(command: F) -> F:
-    """Add the options that describe a store and its serdes to a command."""
+    """Add the options that describe a store, its serdes and its engine to a command."""
     for option in (
         click.option("--value-serde", type=SERDE, help="The serde that decodes the values."),
         click.option(

@@ -177,8 +177,8 @@ def checked_out(
     """Update the copy of a shard to the newest commit, and yield the shard.
 
     Raises EngineLockedError if another task on this machine uses the copy for ``timeout_s``
-    seconds. Raises StateError if a rescale has sealed the shard for a later document than
-    ``document``. Raises CorruptionError if a file is missing or differs from its commit.
+    seconds. Raises StateError if a rescale to a later document of the state than ``document`` has
+    sealed the shard. Raises CorruptionError if a file is missing or differs from its commit.
     """
     with copy.locked(timeout_s):
         inner = make_engine(engine)

@@ -211,11 +211,11 @@ class BuildTask:
             latest = max(about["stream_time"] for about in rows.abouts)
             raise StateError(
                 f"the new shard {number} would get rows of shards whose stream times are from "
-                f"{stream_time} to {latest}. With the engine {self.engine!r}, its stream time "
-                f"cannot be before its newest segment, which begins at {reached}. So rows that can "
-                f"be read now would expire, such as a row of the time {rows.earliest}. Rescale to "
-                "a multiple of the present number of shards, which merges no shards. Or first "
-                "append records to the shards that are behind, or write the store again from its "
+                f"{stream_time} to {latest}. With the engine {self.engine!r}, the stream time of "
+                f"the new shard is at least {reached}, where its newest segment begins. So rows "
+                f"that can be read now would expire, such as a row of the time {rows.earliest}. "
+                "Rescale to a multiple of the present number of shards, which merges no shards. Or "
+                "first append records to the shards that are behind, or write the store again from its "
                 "records with mode='overwrite'"
             )
         return reached

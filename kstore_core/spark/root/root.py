@@ -70,12 +70,12 @@ class Root:
     def path(self) -> Path:
         """The local directory of the root.
 
-        On an object store, reading the property raises an UnsupportedError.
+        On an object store, HDFS or a volume, reading the property raises an UnsupportedError.
         """
         if self.storage.path is None:
             raise UnsupportedError(
-                f"{self} is on an object store, but this operation needs a local directory; copy "
-                "the store to a local disk first"
+                f"{self} is not a local directory, but this operation needs one; copy the store to "
+                "a local disk first"
             )
         return self.storage.path
 

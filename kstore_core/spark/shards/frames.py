@@ -218,9 +218,12 @@ def _hint(spec: StoreSpec, faults: list[str]) -> str:
 
     hint = ""
     if "'headers' is missing" in faults:
+        why = "partition_time=True needs headers"
+        if spec.format.headers:
+            why = f"The format {spec.format.name!r} has headers"
         hint = (
-            f". The format {spec.format.name!r} has headers, so read Kafka with the option "
-            "includeHeaders=true, or add a column of empty headers"
+            f". {why}, so read Kafka with the option includeHeaders=true, or add a column of empty "
+            "headers"
         )
     times = times_of_shape(spec)
     if times:

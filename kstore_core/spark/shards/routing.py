@@ -84,7 +84,7 @@ def split_shard(rows: Rows) -> tuple[Rows, Any]:
 def placed_by_key(names: Collection[str], partition_by: str | None) -> bool:
     """Return True if the murmur2 hash of the key selects a record's shard.
 
-    Return False if the column ``partition`` contains the number of the shard. ``names`` are the
+    Return False if the number in the column ``partition`` selects the shard. ``names`` are the
     columns of the DataFrame. Raise a SpecError if ``partition_by`` is an unknown choice. Raise a
     SpecError if it is ``"partition"``, but ``names`` has no column ``partition``.
     """

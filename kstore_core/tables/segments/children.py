@@ -262,7 +262,8 @@ class ChildSegments:
             raise lost_rows(
                 self._spec.name,
                 self.path,
-                f"{child.name} has the commit {own}, but must have the commit {child.commit}",
+                f"the last commit in {child.name} is number {own}, but the store has written the "
+                f"commit {child.commit} to it",
             )
         child.commit = own
 

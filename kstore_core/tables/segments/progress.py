@@ -296,8 +296,8 @@ def find_progress(
         if own.number >= expected.commit:
             continue
         lacks = (
-            f"{names[other]} has the commit {own.number}, but must have the commit "
-            f"{expected.commit}"
+            f"the last commit in {names[other]} is number {own.number}, but the store has written "
+            f"the commit {expected.commit} to it"
         )
         # A database that was closed cleanly needs no log. So it can lack commits only if an older
         # copy has replaced it.

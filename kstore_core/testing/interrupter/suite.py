@@ -1,4 +1,4 @@
-"""The tests that interrupt calls on state directories of an engine."""
+"""Tests of an engine, which call methods of a state directory and interrupt these calls."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ show what the manifest has lost:
 All files of a database get their numbers from one counter. Each change of the column families
 writes the counter to the manifest. So the number of an options file shows whether the file is older
 than a change. The number of a table file shows whether the file is older than the drop of a column
-family. An older file may belong to this column family.
+family. If it is, the file may belong to the dropped column family, so it proves no truncation.
 """
 
 from __future__ import annotations
