@@ -2,9 +2,8 @@
 
 Each format is a constant; docs/formats.md describes the layouts. The namespace of a format is the
 column family in which Kafka Streams stores rows of this format. A format lists the older formats
-from which a store can be upgraded, with the conversions of their rows; see docs/upgrade.md. To add
-a format, also add its codec to :mod:`kstore_core.codec.values` and its class to
-:mod:`kstore_core.typed.values`.
+from which a store can be upgraded, with the conversions of their rows; see docs/upgrade.md.
+docs/extending/format.md lists what a new format needs.
 """
 
 from __future__ import annotations

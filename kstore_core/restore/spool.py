@@ -30,7 +30,7 @@ def weight(records: RecordColumns) -> int:
 def in_chunks(
     batches: Iterable[RecordColumns], max_bytes: int
 ) -> Iterator[tuple[RecordColumns, int]]:
-    """Join batches of records into larger ones. Yield each with the offset after its last record."""
+    """Join batches of records. Yield each larger batch, and the offset after its last record."""
     pending = RecordColumns()
     next_offset = 0
     for batch in batches:

@@ -157,7 +157,7 @@ class VersionRestorer:
         earliest = min(kept.timestamps, default=0)
         if earliest < 0:
             raise SpecError(
-                f"a record has the time {earliest} ms, before 1970, which a versioned store cannot "
-                "store; give the record a timestamp of 0 or more"
+                f"a record has the time {earliest} ms, but a versioned store cannot store a time "
+                "before 1970; give the record a timestamp of 0 or more"
             )
         return kept, stream_time

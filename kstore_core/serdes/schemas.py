@@ -180,6 +180,7 @@ def _only(parts: list[Any], of: Any) -> Any:
 def _plain(names: Mapping[Any, str], name: Any) -> Type:
     if name not in names:
         raise SpecError(
-            f"the type {name!r} has no Arrow type; use one of {', '.join(map(str, names))}"
+            f"the type {name!r} has no Arrow type; use a type of one of the kinds "
+            f"{', '.join(sorted(set(names.values())))}"
         )
     return Type(names[name])

@@ -188,7 +188,8 @@ class VersionedStore(VersionPoints[K, R], Store[K], Generic[K, R]):
             raise RetentionExceededError(
                 f"{millis} lies before {self.clock.horizon}, the start of the history of the store "
                 f"{self.name!r} (the stream time {self.clock.observed} minus the retention of "
-                f"{self.clock.retention_ms} ms). Read at a later time, or set a longer retention"
+                f"{self.clock.retention_ms} ms). Pass a time of {self.clock.horizon} or later, or "
+                "set a longer retention"
             )
 
     def _change(self, row: bytes, raw: bytes) -> tuple[K, R] | None:

@@ -208,7 +208,7 @@ class FamilyNamespace(Reader):
     def _start_by_idle(
         self, lo: bytes, hi: bytes
     ) -> tuple[Chunk | None, Iterator[Chunk] | None] | None:
-        """Return the start of a scan, whose first chunk an idle iterator reads; None if it fails.
+        """Return the start of a scan. An idle iterator reads the first chunk; None if it fails.
 
         The method reuses the iterator of an earlier call, because the creation of an iterator takes
         half the time of a short scan. The method never uses an iterator from before the last write,

@@ -161,7 +161,7 @@ def test_an_interrupted_swap_is_finished_by_the_same_command(run, root, monkeypa
 def test_there_is_nothing_to_finish(run, root):
     ran = run("migrate", root, "s")
     assert ran.code == 2
-    assert "no unfinished migration of the store 's'" in ran.err
+    assert "no migration of the store 's' that could be continued" in ran.err
     assert "(--to) or an engine (--engine)" in ran.err
 
 

@@ -130,8 +130,8 @@ def migrate(
         if to is None and engine is None and from_log is None:
             if not finished:
                 raise SpecError(
-                    f"{root} has no unfinished migration of the store {store!r}. To begin a "
-                    "migration, pass a format (to=, --to) or an engine (engine=, --engine)"
+                    f"{root} has no migration of the store {store!r} that could be continued. To "
+                    "begin a migration, pass a format (to=, --to) or an engine (engine=, --engine)"
                 )
             done = finished
         else:

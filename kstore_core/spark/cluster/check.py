@@ -177,8 +177,8 @@ def _refuse_software(seen: list[dict[str, Any]]) -> None:
     faults = _by_host((one, fault) for one in seen for fault in _software_faults(one))
     if faults:
         raise EngineUnavailableError(
-            f"the cluster cannot run kstore's tasks. {faults}. Install the missing packages for "
-            "the Python interpreters in this message. Or ship an environment with spark.archives, "
+            f"the cluster cannot run kstore's tasks. {faults}. Install these packages for the "
+            "Python interpreters in this message. Or ship an environment with spark.archives, "
             "and set PYSPARK_PYTHON to the interpreter in that environment"
         )
 

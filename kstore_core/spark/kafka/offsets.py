@@ -55,8 +55,8 @@ class OffsetRange:
 class Positions:
     """The start offsets or the end offsets of a read, which an option sets.
 
-    A position is an offset, `EARLIEST` or `LATEST`. ``each`` has the position of each partition. If
-    ``each`` is empty, ``everywhere`` is the position of all partitions.
+    A position is an offset, `EARLIEST` or `LATEST`. The mapping ``each`` has one position for each
+    partition. If the mapping is empty, all partitions have the position ``everywhere``.
     """
 
     option: str

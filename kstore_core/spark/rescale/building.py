@@ -215,8 +215,8 @@ class BuildTask:
                 f"the new shard is at least {reached}, where its newest segment begins. So rows "
                 f"that can be read now would expire, such as a row of the time {rows.earliest}. "
                 "Rescale to a multiple of the present number of shards, which merges no shards. Or "
-                "first append records to the shards that are behind, or write the store again from its "
-                "records with mode='overwrite'"
+                "first append records to the shards that are behind, or write the store "
+                "again from its records with mode='overwrite'"
             )
         return reached
 

@@ -264,9 +264,9 @@ class ShardLog:
     ) -> tuple[ShardLog, int]:
         """Return the records that a shard does not contain, and the number of the other records.
 
-        ``offsets`` has the last offset of each source partition that a shard contains, and
-        ``ahead`` the greater offsets of some keys. If the log has no topics, source partitions or
-        offsets, return all of its records.
+        ``offsets`` has the last offset of each source partition in the shard. For some keys, the
+        shard may contain later records; ``ahead`` has their last offsets. If the log has no column
+        of topics, of source partitions or of offsets, return all records.
         """
         if self.topics is None or self.sources is None or self.offsets is None:
             return self, 0

@@ -55,9 +55,11 @@ def check_sources(topology: Topology, sources: Mapping[str, DataFrame]) -> None:
 
 
 def check_sinks(topology: Topology, sinks: Mapping[str, Any]) -> None:
-    """Raise SpecError if a topic has no sink, or if the topology does not write a sink's topic.
+    """Check the sinks of a topology.
 
-    Raises TypeError if a sink is neither a function nor None.
+    Raises SpecError if a topic that the topology writes but does not read has no sink, or if there
+    is a sink for a topic that the topology does not write. Raises TypeError if a sink is neither a
+    function nor None.
     """
     read, written = _topics(topology)
     _check_names("sinks", sinks, written, written - read, "a sink of the topology writes")

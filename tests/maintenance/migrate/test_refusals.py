@@ -74,7 +74,7 @@ def stop_at(step):
             errors.SpecError,
             "is a key_value store",
         ),
-        ({}, errors.SpecError, "no unfinished migration of the store 's'"),
+        ({}, errors.SpecError, "no migration of the store 's' that could be"),
     ],
 )
 def test_what_is_refused_changes_nothing(root, how, error, said):

@@ -24,9 +24,9 @@ def check_not_forked(address: str) -> None:
     global _has_threads
     if _is_forked:
         raise ForkedHandleError(
-            f"{address} cannot be used by this process, because its parent used an object store or "
-            "HDFS before the fork, and the threads of the client were not copied. Start the "
-            "process with multiprocessing.get_context('spawn')"
+            f"this process cannot use {address}, because its parent process used an object store "
+            "or HDFS before the fork, and a fork does not copy the threads of such a client. Start "
+            "the process with multiprocessing.get_context('spawn')"
         )
     _has_threads = True
 
