@@ -75,7 +75,7 @@ def files_of(engine: Engine, root: Path, store: str) -> Path | None:
 
 
 def locks(root: Path) -> Iterator[Finding]:
-    """Report writers that are open or were killed, and a directory in place of the lock file."""
+    """Report running and killed writers, and a directory at the path of the lock file."""
     lock = root / LOCK_FILE
     if lock.is_dir():
         why = f"{lock} is a directory, so no process can open {root} for writing"
@@ -156,12 +156,12 @@ def _of_writers(root: Path) -> Iterator[Finding]:
 def _scratch() -> Iterator[Finding]:
     """Report temporary directories that killed readers of any state directory have left."""
     temporary = Path(tempfile.gettempdir()).resolve()
-    used = {folder for file in open_files() for folder in (file, *file.parents)}
-    left = [
-        entry
-        for entry in sorted(temporary.iterdir())
-        if _SCRATCH.fullmatch(entry.name) and entry not in used
-    ]
+    left = [entry for entry in sorted(temporary.iterdir()) if _SCRATCH.fullmatch(entry.name)]
+    if left:
+        inside = f"{temporary}/"
+        paths = (file.removeprefix(inside) for file in open_files() if file.startswith(inside))
+        used = {path.partition("/")[0] for path in paths}
+        left = [entry for entry in left if entry.name not in used]
     if left:
         why = f"{len(left)} directories in {temporary} were left by readers that were killed"
         yield at("note", "leftover", why, remove(*left[:_NAMED]) + " …" * (len(left) > _NAMED))

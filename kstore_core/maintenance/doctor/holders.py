@@ -63,15 +63,13 @@ def holders(files: Iterable[Path]) -> list[Holder]:
     return sorted(set(found))
 
 
-def open_files() -> set[Path]:
-    """Return the open files of all processes that this user can inspect."""
-    found = set()
+def open_files() -> Iterator[str]:
+    """Yield the paths of the open files of all processes that this user can inspect."""
     for process in _PROCESSES.glob("[0-9]*"):
         with suppress(OSError):
-            for descriptor in (process / "fd").iterdir():
+            for descriptor in os.scandir(f"{process}/fd"):
                 with suppress(OSError):
-                    found.add(descriptor.readlink())
-    return found
+                    yield os.readlink(descriptor.path)  # noqa: PTH115 - there may be very many
 
 
 def _command(pid: int) -> str:

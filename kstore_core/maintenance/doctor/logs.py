@@ -27,7 +27,7 @@ def in_logs(root: Path, logs: Path, stores: Mapping[str, Survey]) -> Iterator[Fi
     logs : Path
         The directory of the changelogs, or the directory of a single log.
     stores : mapping
-        The survey of each store by the store's name.
+        The kind and the metadata of each store, by the store's name.
     """
     for store, survey in stores.items():
         log = log_of(logs, store, root)

@@ -28,7 +28,8 @@ def surveys(
 ) -> Iterator[tuple[str, Survey | None, list[Finding]]]:
     """Yield the name of each store, its survey, and its findings.
 
-    The survey is None if the subprocess crashed or could not read the metadata.
+    The survey contains the kind and the metadata of the store. It is None if the subprocess crashed
+    or could not read the metadata.
     """
     with ExitStack() as stack:
         child: Child | None = None
