@@ -8,7 +8,7 @@
 ...     store.get("o-1").headers.last("trace-id")
 Header('trace-id', b'abc')
 
-An import of this package loads few modules. The first use of a name imports the module of the name.
+Importing this package loads few modules. The first use of a public name imports its module.
 """
 
 from importlib import import_module

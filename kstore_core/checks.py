@@ -1,4 +1,4 @@
-"""Functions that check arguments, and the layouts of files."""
+"""Functions that check arguments and the layout numbers of files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check_choice(name: str, given: object, choices: Iterable[str]) -> None:
 def check_partitions(partitions: int | None, what: str = "store") -> int:
     """Return ``partitions``, or raise a SpecError if it is not a valid number of partitions.
 
-    ``what`` is the error's noun for the thing that has the partitions.
+    ``what`` is the word for the object that has the partitions, in the error message.
     """
     if type(partitions) is not int or not 1 <= partitions <= _MOST:
         raise SpecError(

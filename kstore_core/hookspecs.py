@@ -93,7 +93,7 @@ def kstore_wrap_table(table: Table, spec: StoreSpec) -> Table | None:
     kstore calls this hook for the plug-ins of the group ``kstore.plugins``, once at each open of a
     store, also if the store is read-only. kstore calls the plug-ins in the order of their names.
     Each plug-in gets the table that the previous plug-in returned. So a call of the store reaches
-    the table of the last plug-in before those of the other plug-ins.
+    the table of the last plug-in first.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
 """Key schemas, which define the row keys of window and session stores and the bounds of a fetch.
 
 Each schema is a constant; docs/formats.md, Keys, describes the layouts. Rows are stored in
-segments. The *segment time* of a row determines its segment: it is the start of a window or the end
-of a session. Both ends of a range of keys or times are inclusive, as in the methods of the stores.
+segments, one for each interval of time. The *segment time* of a row, which is the start of a window
+or the end of a session, determines the segment of the row. Both ends of a range of keys or times
+are inclusive, as in the methods of the stores.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ class Fetch(NamedTuple):
 class IndexBounds(Bounds):
     """The bounds of index rows, and a filter that passes only the requested index rows.
 
-    The scan looks up the row of each index row that passes. So the filter saves lookups.
+    For each index row that passes the filter, the scan looks up the row itself. So the filter saves
+    lookups.
     """
 
     rows: KeyFilter | None = None
@@ -274,8 +276,9 @@ class RowKeys:
     pairs : RowPairs or None
         The converter between rows and index rows. None if the store has no index.
     hidden : int
-        The number of ms from the store's horizon to the earliest segment time that a read returns.
-        As in Kafka Streams, this is 0 for time-ordered windows and 1 for all other stores.
+        The number of ms from the store's horizon (stream time minus the retention) to the earliest
+        segment time that a read returns. As in Kafka Streams, this is 0 for time-ordered windows
+        and 1 for all other stores.
     """
 
     schema: KeySchema

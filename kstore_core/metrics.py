@@ -172,10 +172,12 @@ class MetricsRegistry:
 
     def __init__(self) -> None:
         self._sources: list[ref[Source]] = []
-        self._lock = RLock()  # Reentrant: the garbage collector may close a directory.
+        # Reentrant, because the garbage collector may close a directory during any call, and the
+        # close calls `remove`.
+        self._lock = RLock()
 
     def add(self, source: Source) -> None:
-        """Add a source. The registry keeps only a weak reference to it."""
+        """Add a source. The registry keeps only a weak reference to the source."""
         with self._lock:
             self._sources.append(ref(source))
 

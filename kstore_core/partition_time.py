@@ -1,9 +1,9 @@
 """Functions that read and write the partition time in the headers of a record (KIP-472).
 
 Partition time is the greatest time of the records in a partition. If a stage of a pipeline removes
-records, the next stage does not see their times, so it may accept records that are late. To prevent
-this, a stage can add the partition time to the records that it sends. The next stage uses the
-partition time if its state was opened with ``open_state(…, partition_time=True)``.
+records, the next stage does not see their times, so the next stage may accept records that are
+late. To prevent this, a stage can add the partition time to the records that it sends. The next
+stage uses the partition time if its state was opened with ``open_state(…, partition_time=True)``.
 
 The key of the header is ``partition-time``, and the value has 8 big-endian bytes, as KIP-472
 proposes. The value is the greatest time of the partition up to and including the record. If the

@@ -31,7 +31,7 @@ def key_value(
 ) -> StoreSpec:
     """Return the spec of a plain key-value store (Kafka: ``persistentKeyValueStore``).
 
-    Its values have neither timestamps nor headers.
+    The values of the store have neither timestamps nor headers.
     """
     return StoreSpec(name, "key_value", formats.PLAIN, key, value)
 
@@ -63,12 +63,12 @@ def versioned_key_value(
     Parameters
     ----------
     history_retention_ms : int
-        The retention (ms), 0 or more. A version can be read until stream time exceeds the end of
-        its validity by the retention. A record is too late if its time is less than stream time
+        The retention (ms), 0 or more. A version can be read until stream time reaches the end of
+        its validity plus the retention. A record is too late if its time is less than stream time
         minus the retention.
     segment_interval_ms : int, optional
         The width of a segment (ms), 1 or more. The versions of a segment expire together. If
-        omitted, it is Kafka Streams' default; see :func:`default_segment_interval`.
+        omitted, the width is Kafka Streams' default; see :func:`default_segment_interval`.
 
     Raises
     ------
@@ -112,13 +112,14 @@ def window(
 ) -> StoreSpec:
     """Return the spec of a plain window store (Kafka: ``persistentWindowStore``).
 
-    Its values have neither timestamps nor headers.
+    The values of the store have neither timestamps nor headers.
 
     Parameters
     ----------
     retention_ms : int
         The retention (ms), at least ``window_size_ms``. A window can be read while its start is
-        greater than stream time minus the retention. In a time-ordered store, it may also be equal.
+        greater than stream time minus the retention. In a time-ordered store, a start that equals
+        this difference can be read, too.
     window_size_ms : int
         The size of a window (ms), 0 or more.
     retain_duplicates : bool
@@ -126,7 +127,7 @@ def window(
         value for the same key and window.
     segment_interval_ms : int, optional
         The width of a segment (ms), 1 or more. The windows of a segment expire together. If
-        omitted, it is Kafka Streams' default: half the retention, but at least one minute.
+        omitted, the width is Kafka Streams' default: half the retention, but at least one minute.
     time_ordered : bool
         If True, the rows are sorted by start and then by key, so a fetch over all keys returns them
         in the order of time. Kafka Streams uses such a store for windows that emit their results
@@ -134,7 +135,7 @@ def window(
     indexed : bool, optional
         True if a time-ordered store has an index by key. The index adds a second row for each
         window. Without an index, a fetch of one key reads the windows of all keys. If omitted, a
-        time-ordered store has an index. It must be omitted if ``time_ordered`` is False.
+        time-ordered store has an index. ``indexed`` must be omitted if ``time_ordered`` is False.
 
     Raises
     ------
@@ -201,7 +202,7 @@ def session(
 ) -> StoreSpec:
     """Return the spec of a plain session store (Kafka: ``persistentSessionStore``).
 
-    Its aggregates have no headers.
+    The aggregates of the store have no headers.
 
     Parameters
     ----------
@@ -210,14 +211,14 @@ def session(
         the retention.
     segment_interval_ms : int, optional
         The width of a segment (ms), 1 or more. The sessions of a segment expire together. If
-        omitted, it is Kafka Streams' default: half the retention, but at least one minute.
+        omitted, the width is Kafka Streams' default: half the retention, but at least one minute.
     time_ordered : bool
         If True, the rows are sorted by end, then by start, and then by key, so a fetch over all
         keys returns them in the order of time.
     indexed : bool, optional
         True if a time-ordered store has an index by key. The index adds a second row for each
         session. Without an index, a fetch of one key reads the sessions of all keys. If omitted, a
-        time-ordered store has an index. It must be omitted if ``time_ordered`` is False.
+        time-ordered store has an index. ``indexed`` must be omitted if ``time_ordered`` is False.
 
     Raises
     ------

@@ -21,7 +21,8 @@ cdef class StreamClock:
     Parameters
     ----------
     retention_ms : int
-        The retention (ms). A record is late if its time is less than stream time minus this.
+        The retention (ms). A record is late if its time is less than stream time minus the
+        retention.
     observed : int
         The stream time at the start (ms).
 
@@ -51,9 +52,9 @@ cdef class StreamClock:
     def hold(self):
         """Fix the horizon at its present time until the store is closed.
 
-        Call this method before you process records in another order than that of their arrival. The
-        order then does not change which records are late. Stream time still advances, and a commit
-        still stores stream time.
+        Call this method before you process records in an order that differs from their order of
+        arrival. With a fixed horizon, the order does not change which records are late. Stream time
+        still advances, and a commit still stores stream time.
         """
         self.held = True
 

@@ -1,4 +1,4 @@
-"""Conversions between a column of values and a column of bytes. The serde decides which one."""
+"""Conversions between a column of values and a column of bytes, for each kind of serde."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def to_typed(serde: Serde[Any], column: pa.Array) -> pa.Array:
 
 
 def from_values(serde: Serde[Any], values: list[Any]) -> pa.Array:
-    """Make a column from Python values. The serde converts them if necessary."""
+    """Make a column from Python values. The serde converts the values if necessary."""
     import pyarrow as pa
 
     arrow_value = getattr(serde, "arrow_value", None)
@@ -82,7 +82,7 @@ def from_values(serde: Serde[Any], values: list[Any]) -> pa.Array:
 
 
 def to_values(serde: Serde[Any], column: pa.Array) -> list[Any]:
-    """Return the Python values of a column. The serde converts them if necessary."""
+    """Return the Python values of a column. The serde converts the values if necessary."""
     values: list[Any] = column.to_pylist()
     from_arrow = getattr(serde, "from_arrow", None)
     if from_arrow is None:

@@ -46,7 +46,8 @@ class Begin:
         The number of row records in the batch that follows the marker.
     without : int or None
         The first offset of the void records before this marker; None if no records are void. A
-        record is void if an earlier writer sent it and died before it finished the commit.
+        record is void if an earlier writer sent the record, but was killed before it had finished
+        the commit.
     """
 
     rows: int
@@ -60,9 +61,11 @@ class Commit:
     Attributes
     ----------
     offsets : dict
-        For each input partition, the last offset whose record the store contains.
+        For each input partition, the offset that the caller committed: that of the last processed
+        record.
     position : dict
-        For each topic and partition of the input, the last offset whose write is in the store.
+        For each topic and partition of the input, the offset of the last record that wrote to the
+        store.
     stream_time : int or None
         The store's stream time in ms; None if it is unknown.
     notes : dict

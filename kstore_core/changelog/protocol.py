@@ -66,7 +66,7 @@ class Changelog(Protocol):
     def read(self, from_offset: int | None = None) -> Iterator[RecordColumns]:
         """Return the records from an offset (inclusive) up to the high watermark (exclusive).
 
-        The high watermark is taken at this call.
+        The high watermark is read at this call.
 
         Parameters
         ----------

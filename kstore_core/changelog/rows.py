@@ -13,7 +13,8 @@ versioned_headers    the value        that of the version       those of the ver
 
 (*) The record of a delete has the timestamp of the input record.
 
-The record of a delete has no value. In formats with headers it has the headers of the input record.
+The record of a delete has no value. In formats with headers, the record of a delete has the headers
+of the input record.
 
 The record's key is the row's key. The row's key of a window store includes the window's start and
 a sequence number; the row's key of a session store includes the session's times.
@@ -175,7 +176,8 @@ def packed_from_log(
 ) -> Iterator[tuple[PackedBytes, PackedBytes, list[bytes]]]:
     """Convert changelog records to rows of a key-value store, and yield the rows in packed form.
 
-    Each item has the keys and the values of rows, and the keys of deleted rows.
+    In packed form, one buffer contains all keys or all values. Each item has the keys and the
+    values of rows, and the keys of deleted rows.
 
     Raises
     ------

@@ -52,9 +52,9 @@ class Check:
 
 
 def expected(file: RateFile, currency: str, time: int) -> tuple[float | None, datetime.date | None]:
-    """Return the rate of a currency that is valid at ``time``, and the day of its publication.
+    """Return the rate of a currency at ``time``, and the day on which the rate was published.
 
-    Both are None if the currency has no rate at this time.
+    The rate and the day are None if the currency has no rate at this time.
     """
     index = bisect_right(file.days, time, key=published_at) - 1
     rate = file.rates[currency][index] if index >= 0 else None

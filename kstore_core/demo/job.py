@@ -1,7 +1,7 @@
 """The Spark job of the demo.
 
-It restores a changelog of rates, and joins each transaction with the rate that was valid at the
-time of the transaction. A job of a user looks like :func:`restore`, :func:`join` and
+The job restores a changelog of rates, and joins each transaction with the rate that was valid at
+the time of the transaction. A job of a user looks like :func:`restore`, :func:`join` and
 :func:`totals`.
 """
 
@@ -66,7 +66,7 @@ class Total:
     ----------
     currency : str
     transactions, without_rate : int
-        The number of all transactions, and the number of those at a time without a rate.
+        The number of all transactions, and the number of transactions at a time without a rate.
     euro : float
         The sum of the transactions, each at the rate of its time.
     euro_at_latest : float

@@ -28,14 +28,15 @@ SESSIONS = stores.session_with_headers("sessions", _YEARS_MS, key=serdes.UTF8, v
 
 
 def keep_rate(context: Context, rate: Record[str, float]) -> None:
-    """Store a rate, which is valid from the time of its record. None ends the currency."""
+    """Store a rate, which is valid from its record's time. None means that the currency ended."""
     context.store("rates").put(rate.key, rate.value)
 
 
 def price(context: Context, order: Record[str, dict[str, Any]]) -> None:
     """Forward an order with its price in euro cents, keyed by the customer.
 
-    The headers of the rate, which show its source, are added to the headers of the order.
+    The headers of the rate, which show the source of the rate, are added to the headers of the
+    order.
     """
     rate = context.store("rates").get(order.key, as_of=order.timestamp)
     headers = order.headers.copy()

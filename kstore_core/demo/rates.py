@@ -5,8 +5,8 @@ row per working day since 4 January 1999 and one column per currency. A cell is 
 euro, or ``N/A`` if there is no rate.
 
 A rate is valid from its publication at 16:00 in Frankfurt on the day of its row. The records of a
-currency begin with the first rate. If a row of the file has no rate for a currency that had one in
-the row before, the changelog has a tombstone for the day of the row.
+currency begin with the first rate. If a row of the file has no rate for a currency, but the
+previous row has one, the changelog has a tombstone for the day of the row without the rate.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def _print(console: Console, table: Table) -> None:
 
 
 def commands(result: Result) -> list[str]:
-    """Return commands that read the new store. Some read the days around the largest change.
+    """Return commands that read the new store, for example around the rate's largest change.
 
     The user can run the commands as they are printed.
     """

@@ -77,8 +77,8 @@ def run_three_ways(
 ) -> list[Way]:
     """Run the topology in the test driver, on Spark, and on Kafka if ``servers`` is not None.
 
-    The runs write their files to the directory ``out``. It must be new, empty, or from an earlier
-    run.
+    The runs write their files to the directory ``out``. The directory must be new, empty, or from
+    an earlier run.
     """
     prepare_directory(out)
     lines = list(inputs_of(read_rates(), orders))
@@ -337,7 +337,7 @@ def _until(thread: threading.Thread, done: Callable[[], bool]) -> None:
 
 def _check(thread: threading.Thread) -> None:
     if not thread.is_alive():
-        raise StateError("the runner on Kafka has failed; it has printed its error")
+        raise StateError("the runner on Kafka has failed; its error is printed above")
 
 
 def _read(servers: str, topic: str) -> list[Any]:

@@ -12,7 +12,7 @@ from kstore_core.demo.rates import RateFile, published_at
 __all__ = ["Transactions", "make_transactions"]
 
 _STRAYS = 0.005
-"""The share of transactions with a random date. Their currency may have no rate on this date."""
+"""The share of transactions with a random date. The currency may have no rate on that date."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ def _announced(group: str) -> list[Announced]:
 
 
 def claims(candidates: list[Announced]) -> str:
-    """Return the end of the message of an error: several distributions use the same name."""
+    """Return the end of an error message: the distributions that use the same name."""
     who = " and ".join(f"{c.distribution} {c.version} ({c.module})" for c in candidates)
     return f"is used by several distributions: {who}. Uninstall all of them except the one to use"
 

@@ -58,11 +58,11 @@ class Engine(ABC):
     def recognises(self, root: Path) -> bool:
         """Return True if the state directory ``root`` contains files that this engine wrote.
 
-        The core calls this method if the directory does not contain the name of its engine, and
-        before it opens another engine in the directory. The method must return False for an empty
-        directory. By default it returns True if the directory contains a store of this engine. It
-        should also return True for the remains of a damaged store. Otherwise another engine could
-        create an empty store with the same name.
+        The core calls this method to find the engine of a directory, and to prevent an open with a
+        wrong engine. The method must return False for an empty directory. By default it returns
+        True if the directory contains a store of this engine. It should also return True for the
+        remains of a damaged store. If it returned False, another engine could create an empty store
+        with the same name.
 
         An engine should keep its stores in ``<root>/<name>/``, where ``name`` is the name of the
         engine. Then the core can name the engine that wrote the folder, even if the engine cannot

@@ -36,10 +36,10 @@ class Capabilities:
         Spark worker.
     max_key_bytes : int or None
         The size in bytes of the longest key that the engine can store; None if there is no limit.
-        A write of a longer key is refused before staging.
+        A write of a longer key is refused at once, before any commit.
     empty_keys : bool
         True if the engine can store the empty key. If False, a write of the empty key is refused
-        before staging.
+        at once, before any commit.
     durability : tuple of Durability
         The levels that the engine implements. The engine treats any other level as ``"process"``.
     checkpoint : bool

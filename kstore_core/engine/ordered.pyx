@@ -244,7 +244,7 @@ cdef class _Chunk:
     """A sorted list of keys and a list of their values.
 
     The map changes the lists only while the epoch of the map equals ``epoch``, or while the map
-    has no view. Otherwise a view may share the lists, and the map copies the lists first.
+    has no view. In all other cases a view may share the lists, so the map copies the lists first.
     """
 
     cdef list keys

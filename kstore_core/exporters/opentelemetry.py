@@ -52,8 +52,8 @@ def _observer(
 class _Reading:
     """A cache of the metrics of a registry.
 
-    The provider reads each instrument separately. The cache makes one reading of the registry serve
-    all instruments.
+    The provider reads each instrument separately. With the cache, one reading of the registry
+    serves all instruments.
     """
 
     def __init__(self, registry: MetricsRegistry) -> None:

@@ -22,8 +22,8 @@ def series_of(metrics: Iterable[Metric]) -> Series:
 
     The tag ``<scope>-state-id`` of Kafka Streams becomes the two labels ``scope`` and ``state-id``,
     so that all stores have the same label names. If a directory is open twice, several values have
-    the same name and labels. Then the result has the sum for a counter, and the greatest value for
-    a gauge.
+    the same name and labels. For such values, the result has the sum for a counter, and the
+    greatest value for a gauge.
     """
     series: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for name, tags, value in metrics:

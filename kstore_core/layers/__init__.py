@@ -1,7 +1,7 @@
 """The layers, which add metrics, a cache and a changelog to a store.
 
-The cache wraps the table of a store. Below the cache are the changelog and the layers of plug-ins,
-in this order. Metrics wrap the methods of the store itself. docs/layers.md gives the reasons.
+Between a store and its table are the cache, the changelog and the layers of plug-ins, in this
+order. Metrics wrap the methods of the store itself. docs/layers.md gives the reasons.
 """
 
 from kstore_core.layers.cached import Cached

@@ -45,8 +45,8 @@ cdef object _context_of(object value, object context):
     """Return the context that the flush of a write uses.
 
     The flush logs a delete with the headers of the input record. The owner of the headers may
-    change them before the flush, so the function copies the headers for a delete. The copy runs
-    Python code, so other threads may run. Call this function before any change of the cache.
+    change them before the flush, so the function copies the headers for a delete. During the copy,
+    other threads may run. So call this function before any change of the cache.
     """
     if value is None and context is not None and len(context.headers):
         return replace(context, headers=context.headers.copy())
@@ -64,7 +64,8 @@ cdef class Cached(PointTable):
         The memory limit, which several caches may share. If a write to this cache exceeds the
         limit, this cache evicts its own entries.
     current_record : CurrentRecord
-        The object that returns the input record of a write, if the write does not contain it.
+        The object that returns the input record of a write, if the write does not contain the
+        record.
     pairs : RowPairs, optional
         The object that computes the keys of index rows; None if ``below`` has no index. With an
         index, the cache also contains the index rows of dirty rows.
@@ -148,7 +149,7 @@ cdef class Cached(PointTable):
         return entry.value
 
     cdef object _read(self, bytes key):
-        """Read a row from the table below. Cache it, unless a write happened during the read."""
+        """Read a row from the table below. Cache the row, unless a write happened meanwhile."""
         cdef unsigned long long writes = self._writes
         cdef bytes value
         self.misses += 1
@@ -158,7 +159,7 @@ cdef class Cached(PointTable):
         return value
 
     cdef int _keep(self, bytes key, bytes value, unsigned long long writes) except -1:
-        """Add a row to the cache after a read. Do not flush, because any thread may read."""
+        """Add a row to the cache after a read. Do not flush, because any thread may call this."""
         cdef Entry entry = self._added(key)
         if entry.size:  # Another thread has just added the entry.
             return 0
@@ -177,7 +178,7 @@ cdef class Cached(PointTable):
         return 0
 
     cdef Entry _added(self, bytes key):
-        """Return the entry of ``key``. If it is missing, add it first.
+        """Return the entry of ``key``. If the entry is missing, add the entry first.
 
         The new entry is allocated before the lookup, because an allocation may start the garbage
         collector, and then another thread may run. No other thread can run after the lookup.
@@ -225,8 +226,8 @@ cdef class Cached(PointTable):
         self.rows._check_open()
         if not self._dirty:
             return self.below.scan(bounds)
-        # Read the cache before the table below. If a row is flushed in between, the scan finds it
-        # twice and merges it. In the opposite order the scan would miss the row.
+        # Read the cache before the table below. If a row is flushed in between, the scan finds the
+        # row twice and merges both. In the opposite order the scan would miss the row.
         cdef Part part
         cdef OrderedRows kept
         cdef list dirty = []
@@ -390,7 +391,7 @@ cdef class Cached(PointTable):
             self.below.delete_range(lo, hi)
 
     def load(self, chunks):
-        """Load ascending rows into the table below. A dirty row hides a loaded row with its key."""
+        """Load ascending rows into the table below. Dirty rows hide loaded rows with equal keys."""
         self.rows._check_writable()
         with self._turn:
             try:

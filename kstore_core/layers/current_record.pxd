@@ -30,7 +30,7 @@ cdef class CurrentRecord:
     cdef object _ended(self, OpenRecord record)
 
     cdef inline object now(self):
-        """Return the record of the calling task or thread, or None. Its block may have ended."""
+        """Return the record of this task or thread, or None. The record's block may have ended."""
         cdef OpenRecord top
         if not self._alive:
             return None

@@ -46,7 +46,7 @@ cdef class FlushListener:
     cdef int notify(self) except -1:
         """Call the listener for each queued change. Return 1 if changes remain in the queue.
 
-        If the listener raises an exception, its change stays in the queue. The listener may write.
+        If the listener raises an exception, the change stays in the queue. The listener may write.
         A write may queue more changes, which wait for the next call of this method.
         """
         cdef Py_ssize_t left = len(self._queue)

@@ -1,9 +1,9 @@
 """The layer that sends the writes of a store to its changelog, as Kafka Streams does.
 
-The layer first stages a write, and then appends the change to the journal. So a refused write never
-reaches the changelog. The journal is a list in memory. A commit or spill first sends the journal to
-the changelog, and then writes rows to the engine. So the changelog contains all changes in the
-store. After a crash, the next open restores the changes that the store lacks.
+The layer first stages a write in memory, and then appends the change to the journal. So a refused
+write never reaches the changelog. The journal is a list in memory. A commit or spill first sends
+the journal to the changelog, and then writes rows to the engine. So the changelog contains all
+changes in the store. After a crash, the next open restores the changes that the store lacks.
 
 Commit markers are special records in the changelog. They show where a commit begins and ends, and
 which input offsets the commit contains. docs/restore.md has the rules.
@@ -53,10 +53,12 @@ class Journal:
     value_format : ValueFormat
         The format of the rows.
     staging : Staging
-        The staging, whose limit also applies to the journal. The journal can be larger than the
-        staged rows, because it contains every write of a key and not only the last write.
+        The staged rows of the state directory, whose limit also applies to the journal. The journal
+        can be larger than the staged rows, because the journal contains every write of a key and
+        not only the last write.
     current_record : CurrentRecord
-        The object that returns the input record of a write, if the write does not contain it.
+        The object that returns the input record of a write, if the write does not contain the
+        record.
     schema : KeySchema, optional
         The schema of the keys of a window or session store; None for other stores.
 
@@ -70,8 +72,8 @@ class Journal:
     next_offset : int
         The offset in the changelog after the last sent record.
     last : Commit or None
-        The commit that the last commit marker in the changelog ends. None if the marker is unknown
-        or does not end a commit.
+        The commit whose end the last commit marker in the changelog shows. None if the marker is
+        unknown or does not show the end of a commit.
     """
 
     def __init__(
@@ -99,7 +101,7 @@ class Journal:
         self._mark_time = _LONG_AGO if value_format.versioned else _UNKNOWN_TIME
 
     def make_room(self, size: int) -> None:
-        """Spill all stores if ``size`` more bytes would exceed the limit.
+        """Spill all stores (write their rows to the engine) if ``size`` more bytes do not fit.
 
         Raises
         ------
@@ -122,7 +124,7 @@ class Journal:
         """Add a staged row to the journal.
 
         The change gets the time and headers of ``context``. If ``context`` is None, the change gets
-        those of the current input record.
+        the time and headers of the current input record.
         """
         record = context or self.current_record.current
         timestamp = None if record is None else record.timestamp
@@ -153,7 +155,8 @@ class Journal:
         """Send the changes in the journal to the changelog, and return `next_offset`.
 
         When this method returns, the changes are durable in the changelog. If the changelog raises
-        an exception, the changelog keeps the records that it has received. A later call sends them.
+        an exception, the changelog keeps the records that it has received. A later call sends these
+        records.
 
         Parameters
         ----------

@@ -1,7 +1,8 @@
 """The layer that counts and times the calls of a store's methods, and provides its metrics.
 
-As in Kafka Streams, the layer wraps the methods of a store and not its table. The table cannot
-distinguish a put from a put-if-absent. docs/decisions/stores/metered-calls.md gives the reasons.
+As in Kafka Streams, the layer wraps the methods of a store and not its table, because the table
+cannot distinguish a put from a put-if-absent. docs/decisions/stores/metered-calls.md gives the
+reasons.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _CALLS: Mapping[str, Mapping[str, str]] = {
         "fetch_session": "fetch",
     },
 }
-"""The operations as which calls of methods are counted, by shape and name of the method."""
+"""The operations under which calls of methods are counted, by shape and name of the method."""
 
 _SCANS: Mapping[str, Mapping[str, str]] = {
     "key_value": {"all": "all", "range": "range", "prefix_scan": "prefix-scan"},

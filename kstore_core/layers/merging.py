@@ -20,8 +20,8 @@ def merged_segments(
 ) -> Iterator[Chunk]:
     """Yield chunks of the merged rows of ``upper`` and ``lower``, in order of ``(segment, key)``.
 
-    If both have a row for a key, the result contains the row of ``upper``. If the value of that row
-    is None, the result contains no row for the key.
+    If ``upper`` and ``lower`` both have a row for a key, the result contains the row of ``upper``.
+    If the value of that row is None, the result contains no row for the key.
 
     Parameters
     ----------

@@ -25,7 +25,8 @@ cdef extern from "Python.h":
 
 cdef enum:
     SECOND = 1_000_000_000
-    # The width of a window in seconds. As in Kafka, a metric covers the current and last window.
+    # The width of a window in seconds. As in Kafka, a metric covers two windows, the current and
+    # the last.
     WINDOW = 30
 
 
@@ -44,8 +45,8 @@ cdef inline long long wall_millis() noexcept:
 cdef class Latency:
     """Durations with their mean, maximum and minimum over the last 30 to 60 seconds.
 
-    The parameter ``now`` of the methods is the time of a monotonic clock in ns. If it is None, the
-    method reads the clock.
+    The parameter ``now`` of the methods is the time of a monotonic clock in ns. If ``now`` is None,
+    the method reads the clock.
     """
 
     def __cinit__(self):
@@ -136,7 +137,7 @@ cdef class Lateness:
 
 
 cdef class Call:
-    """A method, and the operation as which its calls are counted."""
+    """A method, and the operation under which its calls are counted."""
 
     def __cinit__(self, Operation operation not None, function not None):
         self.operation = operation
@@ -210,9 +211,9 @@ def metered(Operation operation not None, function not None, Lateness lateness=N
     Parameters
     ----------
     operation : Operation
-        The operation as which the calls are counted.
+        The operation under which the calls are counted.
     function : callable
-        The function to call. The result takes the same arguments.
+        The function to call. The returned function takes the same arguments.
     lateness : Lateness, optional
         The end-to-end latency of a function that writes; None for a function that only reads.
     """

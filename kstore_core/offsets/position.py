@@ -1,8 +1,8 @@
 """Positions (the last applied offsets of a store's input) and their encoding in Kafka.
 
-Kafka's ``PositionSerde`` computes the size of its buffer in bits instead of bytes. It stores the
-whole buffer, so the encoded value ends in zeros. kstore writes the same zeros. When kstore reads a
-value, it ignores all bytes after the position.
+Kafka's ``PositionSerde`` computes the size of its buffer in bits instead of bytes. The serde
+stores the whole buffer, so the encoded value ends in zeros. kstore writes the same zeros. When
+kstore reads a value, it ignores all bytes after the position.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Position(Mapping[str, Mapping[int, int]]):
         return self.merge({topic: {partition: offset}})
 
     def merge(self, other: _Offsets) -> Position:
-        """Return a position with the greater offset of each partition in both positions."""
+        """Return a position with the partitions of both positions, at the greater offsets."""
         merged = copy_position(self)
         merge_positions(merged, Position(other))
         return Position.copied(merged)

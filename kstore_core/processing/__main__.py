@@ -43,7 +43,7 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def topology_at(name: str) -> Topology:
-    """Return the topology that ``module:attribute`` names. If it is a function, call it.
+    """Return the topology at ``module:attribute``, or the topology that a function there returns.
 
     Raises
     ------

@@ -79,7 +79,7 @@ class TestDriver(StoreAccessors):
         If True, the header ``partition-time`` of a record advances stream time (KIP-472).
     """
 
-    __test__ = False  # pytest would collect the class
+    __test__ = False  # Without this, pytest would collect the class.
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class TestDriver(StoreAccessors):
         self._run()
 
     def advance_wall_clock(self, ms: int) -> None:
-        """Advance the wall-clock time. Call each wall-clock schedule that is then due, once."""
+        """Advance the wall-clock time, and call each due wall-clock schedule once."""
         self._check()
         if type(ms) is not int or ms < 0:
             raise ValueError(f"ms must be an int, 0 or more, not {ms!r}; time cannot go back")
@@ -222,8 +222,9 @@ class TestDriver(StoreAccessors):
     def read_output(self, topic: str) -> list[Record[Any, Any]]:
         """Return the records that sinks have written to a topic since the last call.
 
-        If several sinks write to the topic, the serdes of the last one deserialise the keys and the
-        values. The origin of a record is the topic, the partition 0 and the offset in the topic.
+        If several sinks write to the topic, the serdes of the last of these sinks deserialise the
+        keys and the values. The origin of a record is the topic, the partition 0 and the offset in
+        the topic.
 
         Raises
         ------

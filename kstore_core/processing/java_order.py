@@ -26,7 +26,8 @@ def hash_order(texts: Iterable[str], *, copied: bool = False) -> list[str]:
     Parameters
     ----------
     copied : bool
-        True if the set was made by ``new HashSet<>(collection)``. Its table may then be larger.
+        True if the set was made by ``new HashSet<>(collection)``. The hash table of such a set may
+        be larger.
     """
     known = list(dict.fromkeys(texts))
     size = 16
@@ -137,7 +138,7 @@ class InsertedTree(Generic[T]):
 class TimeHeap(Generic[T]):
     """A ``PriorityQueue`` of items by time. Items of the same time have the same order as in Java.
 
-    The heap of :mod:`heapq` would return them in another order.
+    The heap of :mod:`heapq` would return items of the same time in another order.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ class Context(Protocol):
         ----------
         interval_ms : int
         time : {"stream_time", "wall_clock"}
-            The time that advances the schedule. Stream time is the greatest time of the records
+            The clock that the schedule follows. Stream time is the greatest time of the records
             that the task has processed; it advances only with records.
         callback : callable
         start : int or datetime, optional
@@ -114,8 +114,8 @@ class Context(Protocol):
     def partition_time(self) -> int:
         """The greatest time in ms of the records of the current record's partition (KIP-472).
 
-        The callback of a schedule has no partition. There, the property is the stream time of the
-        task.
+        The callback of a schedule has no partition. During a callback, the property is the stream
+        time of the task.
         """
 
 

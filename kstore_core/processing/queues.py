@@ -38,7 +38,8 @@ class Output(NamedTuple):
 class RecordQueues:
     """The records that a task has not processed yet, with a queue for each partition.
 
-    As in Kafka Streams, the next record is the earliest of the first records of all queues.
+    As in Kafka Streams, the next record is the record with the least time among the first records
+    of the queues.
     """
 
     def __init__(self) -> None:
@@ -123,10 +124,11 @@ class Schedules:
         return (schedule for schedule in self._waiting if not schedule.is_cancelled)
 
     def resume(self, times: Mapping[str, int | None]) -> None:
-        """Set the time of the next call of each schedule to its time in an earlier task.
+        """Continue each schedule at the time at which an earlier task would have called it next.
 
-        ``times`` contains these times by the names of the schedules. If the time of a schedule is
-        None, the schedule is cancelled. A schedule that ``times`` does not name keeps its time.
+        ``times`` contains the time of the next call by the names of the schedules. If the time of a
+        schedule is None, the schedule is cancelled. A schedule that ``times`` does not name keeps
+        its time.
         """
         schedules = sorted(self, key=attrgetter("name"))
         self._waiting = TimeHeap(attrgetter("time"))

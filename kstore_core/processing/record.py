@@ -86,7 +86,7 @@ class Record(Generic[K, V]):
         return made
 
 
-# The attributes are frozen. The setters of their slots are the fastest way to set them.
+# The attributes are frozen. The setters of the slots are the fastest way to set the attributes.
 _SETTERS = [getattr(Record, name).__set__ for name in _CONTENT + _ORIGIN]
 
 

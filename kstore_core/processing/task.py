@@ -1,9 +1,9 @@
 """The core that processes the records of one task, without a cluster.
 
 A task is one partition of a sub-topology. The caller passes an open state directory and input
-records to the task, and calls its methods to process them. The caller then takes the output
-records, and decides when to commit. So a test, a Spark worker and a loop over a Kafka consumer can
-run the same task.
+records to the task, and calls methods of the task to process the records. The caller then takes the
+output records, and decides when to commit. So a test, a Spark worker and a loop over a Kafka
+consumer can run the same task.
 """
 
 from __future__ import annotations

@@ -52,9 +52,9 @@ class Topology:
     """A graph of sources, processors and sinks.
 
     A topology only describes the nodes, so it can be compared and pickled. A method that adds a
-    node changes the topology and returns it. A parent must be added before its children, so a
-    topology cannot have a cycle. A part of a topology can pass records to another part through a
-    topic.
+    node changes the topology and returns the topology. A parent must be added before its children,
+    so a topology cannot have a cycle. A part of a topology can pass records to another part through
+    a topic.
     """
 
     def __init__(self) -> None:
@@ -135,14 +135,14 @@ class Topology:
         ----------
         name : str
         processor : Processor, class or function
-            A subclass of Processor, an object of such a class, or a function of the context and
-            the record. Each task copies an object. To pickle the topology, define the class or the
-            function at the top level of a module.
+            A subclass of Processor, an object of such a class, or a function of the context and the
+            record. If an object is passed, each task uses a copy of the object. To pickle the
+            topology, define the class or the function at the top level of a module.
         parents : iterable of str
             The names of the nodes that send records to the processor.
         stores : iterable of StoreSpec
-            The specs of the stores that the processor uses. Processors that pass equal specs share
-            the store, and belong to the same sub-topology.
+            The specs of the stores that the processor uses. Processors with equal specs share the
+            store, and belong to the same sub-topology.
 
         Raises
         ------
@@ -263,7 +263,7 @@ class Topology:
         return tuple(self._part(number, members) for number, members in enumerate(distinct))
 
     def whole(self) -> Subtopology:
-        """Return all nodes as one part, which one task can run, like Kafka's test driver."""
+        """Return all nodes as one part, which one task can run, as in Kafka's test driver."""
         return self._part(0, self._nodes)
 
     def _part(self, number: int, members: Iterable[str]) -> Subtopology:

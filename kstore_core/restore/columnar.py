@@ -74,8 +74,8 @@ def restore(
 def can_restore_history(store: Any) -> bool:
     """Return True if :func:`restore_history` can restore the store.
 
-    The store must be versioned and without rows, must not log its writes to a changelog, and
-    needs pyarrow.
+    The store must be versioned and without rows, and must not log its writes to a changelog.
+    pyarrow must be installed.
     """
     if store.spec.shape != "versioned" or isinstance(store.table, LoggedVersions):
         return False

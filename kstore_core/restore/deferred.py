@@ -26,16 +26,16 @@ from kstore_core.tables.staging import StagedNamespace
 __all__ = ["defer"]
 
 _BULK_ROWS = 30_000
-"""The minimum number of records whose rows are not staged, if the store already has rows."""
+"""The minimum number of records that are loaded without staging if the store has rows."""
 
 
 def defer(store: Any, records: RecordColumns, max_bytes: int) -> Restored | None:
     """Let the rows of some records wait for the store's next use.
 
-    Return None, and do nothing, if the rows must be written now. The rows must be written now in a
-    transactional state directory, because writes beyond its limit must fail, and on an engine that
-    refuses some keys. They must also be written now if a layer must see each write, if rows are
-    staged, if a versioned store has rows, or if the records exceed the memory limit.
+    Return None, and do nothing, if the rows must be written now: in a transactional state
+    directory, because a write beyond the memory limit must fail there; on an engine that refuses
+    some keys; if a layer must see each write; if rows are staged; if a versioned store has rows; or
+    if the records exceed the memory limit.
 
     Raises
     ------
@@ -68,7 +68,8 @@ def defer(store: Any, records: RecordColumns, max_bytes: int) -> Restored | None
         if waiting.is_settled:  # by the line above, or by another thread that used the store
             return None
         with uninterrupted():  # Stream time must not advance without the records.
-            # Other stores may hold memory too. A spill would end the collection of versions.
+            # Records of other stores also use the memory. If the memory is full, versions move to
+            # files, because a spill would end the collection of versions.
             is_full = not namespace.staging.has_room(weight(records))
             waiting.make_room(records, spool=is_full and versions is not None)
             kept = records if versions is None else versions.advance(records)
@@ -107,8 +108,8 @@ class _Waiting:
     is_settled : bool
         True if the rows are written, or the records are discarded.
     is_frozen : bool
-        True after an attempt to write the rows. If it failed, it may have written some of them. The
-        next attempt must write the same rows, so no records may be added.
+        True after an attempt to write the rows. A failed attempt may have written some of the rows.
+        The next attempt must write the same rows, so no records may be added.
     was_full : bool
         True if the last attempt failed because the disk was full.
     """

@@ -121,8 +121,8 @@ def first_offset(stored: int | None, log: Changelog, store: str) -> int:
     if stored + 1 > log.high_watermark:
         after = f", followed by {rest}" if rest else ""
         raise InconsistentStateError(
-            f"{where}, but the log ends at offset {log.high_watermark}{after}. Either this is "
-            "another log, or the log has lost its last records. Nothing was changed. Put back the "
+            f"{where}, but the log ends at offset {log.high_watermark}{after}. Either the "
+            "log is not the store's log, or it has lost its last records. Nothing was changed. Put back the "
             "log that the store was written with. Or move the store's directory away and open the "
             "store again: kstore then restores the store from this log"
         )

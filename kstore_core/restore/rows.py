@@ -39,8 +39,8 @@ class Restored:
         The number of these records that were skipped because they are older than the retention.
         In a window or session store, a record that a later record supersedes does not count.
     rows : int
-        The number of rows that were written to the engine or staged. A record whose row is written
-        later counts as one row.
+        The number of rows that were written to the engine or staged in memory. A record whose row
+        is written later counts as one row.
     offsets : mapping or None
         For each input partition, the exact last offset whose record the rows contain; None if
         these offsets are not known. A process that takes over the task must resume its input after
@@ -220,7 +220,7 @@ class RowRestorer:
             for at, number in enumerate(segment_id(time, interval) for time in times)
             if number >= first_live
         ]
-        # The records are sorted by the user's keys. In time-ordered stores the rows are not.
+        # The records are sorted by the user's keys, but rows of time-ordered stores by time.
         if schema.prefix >= 0:
             live.sort(key=lambda row: (row[0], keys[row[1]]))
         else:

@@ -30,7 +30,7 @@ def weight(records: RecordColumns) -> int:
 def in_chunks(
     batches: Iterable[RecordColumns], max_bytes: int
 ) -> Iterator[tuple[RecordColumns, int]]:
-    """Join batches of records. Yield each larger batch, and the offset after its last record."""
+    """Join batches of records. Yield each joined batch, and the offset after its last record."""
     pending = RecordColumns()
     next_offset = 0
     for batch in batches:
@@ -44,7 +44,7 @@ def in_chunks(
 
 
 class Gathered:
-    """Records that are collected in memory for one read. Many records are moved to files by key.
+    """Records that are collected for one read, in memory or, if they are many, in files by key.
 
     Parameters
     ----------
@@ -73,9 +73,9 @@ class Gathered:
         self.held_bytes = 0
 
     def make_room(self, records: RecordColumns, *, spool: bool = False) -> None:
-        """Move the records in memory to files, if `records` in addition would exceed the limit.
+        """Move the records in memory to files if they and `records` would exceed the limit.
 
-        If ``spool`` is true, move them in any case.
+        If ``spool`` is true, move the records in memory in any case.
         """
         if len(self._held) and (spool or self.held_bytes + weight(records) > self._max_bytes):
             self._spool()
@@ -114,7 +114,7 @@ class Gathered:
 class SpooledParts:
     """Records that are divided by key into parts on the disk.
 
-    All records of a key are in one part, in their order.
+    All records of a key are in one part, in the order of the log.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class SpooledParts:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # A log that could not be written on a full disk raises again, but it is removed anyway.
+        # After a full disk, the close of a log raises again, but the files are removed anyway.
         with suppress(KStoreError, OSError):
             self._closing.close()
 

@@ -33,7 +33,7 @@ __all__ = ["VersionRestorer"]
 
 
 class VersionRestorer:
-    """A writer of restored versions. It advances the stream time of its table.
+    """A writer of restored versions, which advances the stream time of its table.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class VersionRestorer:
             A record has no key. None of these records was written.
         """
         clock, put = self._table.clock, self._table.put
-        self._table.rows.write(())  # A read-only table raises before stream time advances.
+        self._table.rows.write(())  # On a read-only table, this raises before stream time advances.
         kept, _ = self._in_time(records)
         keys, values = log_to_rows(kept, self._layout)
         for key, value, timestamp in zip(keys, values, kept.timestamps, strict=True):

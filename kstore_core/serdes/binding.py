@@ -15,7 +15,8 @@ def bound(serde: Serde[Any], topic: str, *, is_key: bool) -> Serde[Any]:
     """Return the serde for the keys or the values of a topic.
 
     If the serde has the method ``bind``, the function returns the result of
-    ``serde.bind(topic, is_key)``. If not, it returns the serde itself.
+    ``serde.bind(topic, is_key)``. If the serde has no such method, the function returns the serde
+    itself.
     """
     bind = getattr(serde, "bind", None)
     return serde if bind is None else bind(topic, is_key)

@@ -1,4 +1,4 @@
-"""The serdes without parameters. Their bytes are those of Kafka's serdes, if Kafka has one."""
+"""The serdes without parameters. If Kafka has the same serde, the bytes are equal to Kafka's."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ _DAYS, _MICROS = struct.Struct(">i"), struct.Struct(">q")
 _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 
 BYTES: BuiltInSerde[bytes] = BuiltInSerde("bytes", "binary", _bytes, _bytes)
-"""The serde of bytes. It does not change them."""
+"""The serde of bytes, which it does not change."""
 UTF8: BuiltInSerde[str] = BuiltInSerde("utf8", "string", _utf8, _from_utf8)
 """The serde of text as UTF-8, as Kafka's StringSerializer writes it."""
 JSON: BuiltInSerde[Any] = BuiltInSerde("json", "string", _json, _from_json)

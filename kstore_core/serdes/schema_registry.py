@@ -49,7 +49,8 @@ def registry(
     kind : {"avro", "json", "protobuf"}
     ids : {"header", "prefix"}
         The place to which the serde writes the schema's ID: a header of the record, or a prefix of
-        the bytes. The serde reads both places. ``"header"`` needs a store with headers.
+        the bytes. The serde reads the ID from either place. ``"header"`` needs a store with
+        headers.
     config : mapping, optional
         Further settings of the library's serialiser, such as ``{"auto.register.schemas": False}``.
 
@@ -71,7 +72,7 @@ class RegistrySerde:
     The values are dicts. With Protobuf, the values are messages, and a write also accepts a dict of
     fields. A write needs the name of the schema's subject, which usually contains the topic. So the
     serde must be bound to a topic with :meth:`bind`. A store binds its serdes to the topic of its
-    changelog. A store without a changelog binds them to ``<store>-changelog``.
+    changelog. A store without a changelog binds its serdes to ``<store>-changelog``.
     """
 
     def __init__(
@@ -188,7 +189,7 @@ class RegistrySerde:
 
     @property
     def _both(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        """The library's serialiser and deserialiser. The bound copies of the serde share them."""
+        """The library's serialiser and deserialiser, which the bound copies of the serde share."""
         if not self._made:
             self._made.append(self._make())
         return self._made[0]

@@ -28,7 +28,7 @@ class Serde(Protocol[T]):
     A serde may also have the method ``bind(topic, is_key)``, which returns the serde for the keys
     or the values of a topic. A store binds its serdes to the topic of its changelog. The optional
     method ``arrow_value(value)`` converts a value to the form that ``pyarrow.array`` accepts. The
-    optional method ``from_arrow(value)`` converts it back.
+    optional method ``from_arrow(value)`` converts this form back to a value.
 
     Attributes
     ----------

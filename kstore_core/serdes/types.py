@@ -125,8 +125,8 @@ def type_of(schema: Any) -> Type:
     Parameters
     ----------
     schema : str, pyarrow.DataType, pyarrow.Schema, or a data type of Spark
-        The name of a type, or an object with a type. Metadata is ignored, and so is the flag that a
-        field must not be null.
+        The name of a type, or an object with a type. Metadata, and the flag that a field must not
+        be null, are ignored.
 
     Raises
     ------

@@ -81,7 +81,7 @@ class StoreCommits:
         self._storage.drop(expired)
 
     def send(self, offsets: Mapping[Partition, int | None] | None) -> None:
-        """Send the records to the changelog that a commit of these offsets would send."""
+        """Send to the changelog the records that a commit of these offsets would send."""
         if self.journal is not None:
             self.journal.send(self.mark(offsets, copy_position(self._context.position), None))
 

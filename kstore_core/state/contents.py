@@ -108,10 +108,11 @@ class StateContents(Handle):
     def offsets(self, name: str | None = None) -> dict[Partition, int]:
         """Return the last committed offset of each partition.
 
-        If ``name`` is given, the result contains the offsets of this store. Otherwise the result
-        contains the smallest offset that any store has committed for each partition. The result
-        omits a partition for which a store has no offset. The partition of a store's changelog
-        needs an offset in this store only. The result is empty if any store has no offsets at all.
+        If ``name`` is given, the result contains the offsets of this store. Without ``name``, the
+        result contains the smallest offset that any store has committed for each partition. The
+        result omits a partition for which a store has no offset. But the partition of a store's
+        changelog needs an offset in this store only. The result is empty if any store has no
+        offsets at all.
         """
         self._check()
         if name is not None:

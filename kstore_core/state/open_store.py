@@ -180,7 +180,7 @@ class OpenStore:
         stored = self.context.record.known_offsets.get(where)
         restored, _ = self._restore(log, listener)
         if stored is not None and self.context.record.offsets[where] == stored:
-            restored = replace(restored, offsets=self.commits.inputs() or None)  # nothing was new
+            restored = replace(restored, offsets=self.commits.inputs() or None)  # no new record
         if self.context.measures is not None:
             spent = time.perf_counter_ns() - begun
             self.context.measures.restored_records(restored.records, spent)

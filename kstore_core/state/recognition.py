@@ -1,10 +1,10 @@
 """The choice of the engine of a state directory, by its lock file and its other files.
 
 A lock file is more easily deleted, copied or damaged than stores. So kstore uses the engine that
-the lock file names only if this engine recognises the directory. Otherwise kstore asks the other
-installed engines. If none of them recognises a store, kstore uses the engine of the lock file after
-all. If the user asks for an engine that does not recognise the existing stores,
-kstore raises an error, because this engine would create empty stores.
+the lock file names only if this engine recognises the directory. If it does not, kstore asks the
+other installed engines. If no engine recognises a store, kstore uses the engine that the lock file
+names. If the user asks for an engine that does not recognise the existing stores, kstore raises an
+error, because this engine would create empty stores.
 """
 
 from __future__ import annotations

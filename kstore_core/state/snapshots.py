@@ -126,7 +126,7 @@ class _CountedView:
 
 
 class SharedView:
-    """The owner of the one open view of the newest snapshot that queries share.
+    """The owner of the open view of the newest snapshot. All queries share this view.
 
     It takes longer to open stores than to look up a key. So all queries of one snapshot use the
     stores of one view.

@@ -83,7 +83,7 @@ class StoreLayers:
             assert clock is not None
             assert spec.segment_interval_ms is not None
             where = (self._cached(self.table, shared_cache), spec.segment_interval_ms, clock)
-            # A log has the versions of puts, not the rows that store them.
+            # A changelog contains the put versions, not the rows in which the table stores them.
             versions = (
                 VersionedTable(*where) if journal is None else LoggedVersions(*where, journal)
             )
@@ -100,7 +100,7 @@ class StoreLayers:
         return shape(spec, table, self._context, clock)
 
     def _cached(self, table: Table, shared: CacheBudget | None) -> Table:
-        """Return a cache over ``table``, or ``table`` without a cache or a ``shared`` budget."""
+        """Return a cache over ``table``; only ``table`` if there is no cache or no budget."""
         size = self._spec.cache
         if size is not None and shared is not None:
             self._context.cache = table = Cached(

@@ -155,7 +155,7 @@ class DirectoryLock:
         """Write the number of changes to the lock file.
 
         The number is odd from the beginning to the end of a change. If an interrupt prevented the
-        write at the end of a change, the next write adds 2.
+        write at the end of a change, the next write adds 2, so that the number stays odd.
 
         Parameters
         ----------
@@ -205,7 +205,7 @@ _held: weakref.WeakSet[DirectoryLock] = weakref.WeakSet()
 def _after_fork() -> None:
     """Close the inherited lock files in a forked child.
 
-    Otherwise the child would have the locks even after its parent has ended.
+    An open file would keep its lock even after the parent process has ended.
     """
     for lock in list(_held):
         with contextlib.suppress(OSError):

@@ -67,7 +67,7 @@ class Table(Protocol):
 
     @property
     def expire(self) -> Callable[[int], None] | None:
-        """A function that removes all segments with lower ids; None if there are no segments."""
+        """A function that removes the segments before a segment id; None without segments."""
 
     @property
     def key_overhead(self) -> int:
@@ -141,10 +141,10 @@ class Layer:
     A subclass defines only the methods that it changes. All other methods of its objects are the
     methods of the table below, so their calls take no extra time.
 
-    There are exceptions, because some methods can be made of others. If a subclass defines
-    ``write``, then ``put_one`` and ``load`` call it. If it defines ``get``, then ``get_many`` calls
-    it. If it defines ``scan``, then ``first`` calls it. A subclass may also define these methods
-    itself, to make them faster.
+    There are exceptions. If a subclass defines ``write``, its ``put_one`` and ``load`` call this
+    ``write``. If a subclass defines ``get``, its ``get_many`` calls this ``get``. If a subclass
+    defines ``scan``, its ``first`` calls this ``scan``. To make ``put_one``, ``load``, ``get_many``
+    or ``first`` faster, a subclass may also define the method itself.
 
     Parameters
     ----------
@@ -222,4 +222,4 @@ _SPECIAL_CASES: dict[str, tuple[str, Any]] = {
     "get_many": ("get", _get_many),
     "first": ("scan", _first),
 }
-"""The methods that can be made of another method, with this method and the function to bind."""
+"""For each method that can call another method: that other method, and the function to bind."""

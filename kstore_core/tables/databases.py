@@ -51,8 +51,8 @@ class Storage(Protocol):
     def open(self) -> Table:
         """Return the table of the rows.
 
-        The caller must first compare the stored spec with the spec of the open. Call this only
-        once.
+        The caller must first compare the stored spec with the spec that the user opens. Call this
+        method only once.
         """
 
     def write(self, record: StoreRecord, entries: Entries, *, is_spill: bool = False) -> None:
@@ -65,7 +65,7 @@ class Storage(Protocol):
         entries : Entries
             The entries to write.
         is_spill : bool
-            True if the rows may be written before the entries.
+            True for a spill, which may write the rows before the entries.
         """
 
     @property
@@ -104,8 +104,8 @@ def open_storage(
     StateError
         The directory has no such store, and ``options.read_only`` is True.
     SpecError
-        The directory has a store with this name. The shape of one of the two stores has segments,
-        but the shape of the other store has none.
+        The directory has a store with this name and with segments, but the shape of ``spec`` has no
+        segments. Or the stored store has no segments, but the shape of ``spec`` has segments.
     InconsistentStateError
         The names of the segments in the directory do not fit the spec.
     """
@@ -160,7 +160,7 @@ class OneDatabase:
         self._pid = os.getpid()
         self._marked = False
         self._was_full = False
-        # Without this lock, a commit could return while another thread still writes its rows.
+        # Without this lock, a commit could return while a thread still writes rows of the commit.
         self._writing = RLock()
         self._loses_tails = options.loses_tails(engine)
         self._stored: StoredTable | None = None
@@ -279,7 +279,7 @@ class OneDatabase:
         return self.database.write_large(name, rows)
 
     def checkpoint(self, place: Callable[[Path], Path]) -> None:
-        """Copy the database. ``place`` returns the path of the copy for the database's path."""
+        """Copy the database. ``place`` takes the database's path and returns the copy's path."""
         self.database.checkpoint(place(self.database.path))
 
     def _open_again(self, table: StoredTable) -> None:

@@ -25,13 +25,13 @@ cdef class Scan:
     """An iterator of ``(key, value)`` items, and a context manager.
 
     A scan returns rows in key order. Writes after the creation of the scan do not change its
-    result. A scan reads one chunk of rows at a time. It releases the engine's iterator at its end,
-    or when it is closed.
+    result. A scan reads one chunk of rows at a time. The scan releases the engine's iterator after
+    the last row, or when the scan is closed.
 
     Parameters
     ----------
     rows : StagedNamespace
-        The namespace of the rows. Once it is closed, the scan raises StoreClosedError.
+        The namespace of the rows. After its close, the scan raises StoreClosedError.
     chunks : iterator of (keys, values), or None
         The chunks of rows. If None, the scan is empty.
     item : callable

@@ -65,7 +65,7 @@ cdef class Staging:
     stores : list
         The open stores. The method ``spill()`` of a store writes its staged rows to the engine.
     staged_bytes : int
-        The total size of all keys and values that are staged or cached now, in bytes. It contains
+        The total size of all keys and values that are staged or cached now, in bytes. It includes
         the memory of restored records whose rows are not written yet.
     admitted : int
         The number of threads that are flushing a cache or writing restored records. The limit does
@@ -101,7 +101,7 @@ cdef class Staging:
         )
 
     cdef int _grow(self, long long size) except -1:
-        """Make room for ``size`` more bytes. Return True if the staged rows were spilled for it."""
+        """Make room for ``size`` more bytes. Return True if staged rows were spilled for this."""
         if not self._has_room(size):
             if self.transactional:
                 raise UncommittedLimitError(

@@ -33,7 +33,7 @@ def rows_for(
 
     First, one lookup reads the rows of the latest versions. Then the function goes from the newest
     segment to the oldest. One lookup per segment reads the rows of the keys that still need older
-    versions. A row may also contain versions from before the time.
+    versions. A row may also contain versions that ended before the key's time.
 
     Parameters
     ----------

@@ -51,7 +51,8 @@ cdef class VersionedTable:
     segment_interval_ms : int
         The width of a segment in ms.
     clock : StreamClock
-        The clock of the store. Segments that end before the clock's horizon have expired.
+        The clock of the store. Segments that end before the clock's horizon (stream time minus the
+        retention) have expired.
     """
 
     def __init__(self, rows, int64_t segment_interval_ms, StreamClock clock not None):
@@ -391,7 +392,7 @@ cdef class VersionedTable:
 
 
 cdef bytes _value_of(bytes latest):
-    """Return the value in a row of which `_time_of` has read the timestamp."""
+    """Return the value in a row whose timestamp `_time_of` has read."""
     return PyBytes_FromStringAndSize(PyBytes_AS_STRING(latest) + 8, PyBytes_GET_SIZE(latest) - 8)
 
 

@@ -131,7 +131,7 @@ class Faults:
         """Count a call, and delay the call if a delay is set.
 
         If an error is planned for this call, raise it. If an incomplete write is planned for this
-        call, return the plan. Otherwise return None.
+        call, return the plan. If nothing is planned, return None.
         """
         self.counts[operation] += 1
         if delay := self._delays.get(operation):

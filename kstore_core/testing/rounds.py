@@ -33,7 +33,7 @@ def new_parser(module: str, description: str, unit: str, rounds: int) -> argpars
     parser.add_argument("--engine", action="append", help="repeatable; default: all that can run")
     parser.add_argument("--options", type=json.loads, help="options of the engine, as JSON")
     parser.add_argument("--combination", help="shape-level-layers-staging; default: all in turn")
-    parser.add_argument("--dir", help="parent of the state directories; a failing one stays")
+    parser.add_argument("--dir", help="parent of the state directories; failed ones remain")
     return parser
 
 

@@ -129,7 +129,7 @@ def _instructions(machine: str) -> list[_Instruction]:
 
 
 def _if(test: int, argument: int, values: list[int]) -> list[_Instruction]:
-    """Return instructions that fail a call if ``test`` is true of its argument and any value."""
+    """Return instructions that fail a call if ``test`` holds for an argument and any value."""
     made: list[_Instruction] = [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument)]
     for value in values:
         made += [(test, 0, 1, value), (_RETURN, 0, 0, _FAIL)]

@@ -96,7 +96,7 @@ cdef class VersionPoints:
     cdef object _table_get
     cdef object _table_get_as_of
     cdef StreamClock _clock
-    cdef object _take_turn      # of the lock of writes; a put reads before it writes
+    cdef object _take_turn      # takes the lock of writes, because a put reads before it writes
     cdef object _end_turn
     cdef object _touch
 

@@ -15,7 +15,7 @@ cdef class Reads:
     cdef object _get
     cdef StagedNamespace _rows
     cdef KeyLayout _layout
-    cdef SegmentedTable _segments   # None if a layer is above it, or rows begin with the time
+    cdef SegmentedTable _segments   # None if a layer wraps the table, or keys begin with the time
     cdef StreamClock _clock
     cdef object _keys
     cdef int64_t _interval

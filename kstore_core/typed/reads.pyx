@@ -26,7 +26,8 @@ cdef class Reads:
     ----------
     table : Table
     clock : StreamClock
-        The clock of the store. Reads do not return rows before its horizon.
+        The clock of the store. Its horizon (stream time minus the retention) limits the rows that
+        reads return.
     keys : RowKeys
     interval_ms : int
         The width of a segment in ms.

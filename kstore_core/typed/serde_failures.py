@@ -1,4 +1,4 @@
-"""The errors of serdes. Each class is a SerdeError and also of the type that the serde raised."""
+"""The errors of serdes. Each class extends SerdeError and the type of the serde's own error."""
 
 from __future__ import annotations
 

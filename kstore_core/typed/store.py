@@ -38,7 +38,7 @@ class StoreContext:
     record : StoreRecord
         The metadata of the store as of the last commit.
     position : dict
-        The last input offset of each topic and partition of all committed and staged writes.
+        For each topic and partition, the last input offset of the committed and staged writes.
     moved : bool
         True if the position has changed since the last commit.
     cache : Cached or None
@@ -159,7 +159,7 @@ class Store(Generic[K]):
 
     @property
     def position(self) -> Position:
-        """The last input offset of each topic and partition whose write is in the store.
+        """For each topic and partition, the last input offset whose writes the store contains.
 
         The writes may be uncommitted.
         """

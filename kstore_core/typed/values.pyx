@@ -159,8 +159,8 @@ cdef class Values:
     ----------
     spec : StoreSpec
     current_record : CurrentRecord
-        The object that returns the input record. A write without a time or headers takes them from
-        this record.
+        The object that returns the input record. A write without a time or headers takes the
+        time or headers of this record.
     """
 
     def __cinit__(self, spec, CurrentRecord current_record):
@@ -422,10 +422,10 @@ cdef class HeadersValues(Values):
         elif headers is None:
             headers = self._lent_headers()
         if not self._ignores_headers:
-            # Copy the headers. Headers that serdes add are stored, but the caller's do not change.
+            # Copy the headers: serdes may add headers to the row, but not to the caller's object.
             headers = Headers(headers)
         if value is None:
-            # A tombstone's headers go to the changelog only; its row is the key and no value.
+            # The headers of a tombstone go only to the changelog, because the row has no value.
             return self._serialized(key, None, headers)
         cdef int64_t millis = self._time(timestamp)
         cdef object raw_key, data

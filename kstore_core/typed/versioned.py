@@ -155,7 +155,7 @@ class VersionedStore(VersionPoints[K, R], Store[K], Generic[K, R]):
         reverse: bool = False,
         on_expired: OnExpired = "none",
     ) -> Scan[K, R]:
-        """Return the keys ``lo <= key <= hi`` with their versions, latest or at ``as_of``."""
+        """Return the keys ``lo <= key <= hi`` with the latest versions, or those at ``as_of``."""
         first = None if lo is None else self._raw_key(lo)
         last = None if hi is None else self._raw_key(hi)
         bounds = Bounds(first, None if last is None else last + b"\0", reverse)

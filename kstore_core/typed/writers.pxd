@@ -19,7 +19,7 @@ cdef class Writer:
     cdef object take_turn           # bound methods: ``with`` would cost a tenth of a put
     cdef object end_turn
     cdef object put_one
-    cdef SegmentedTable segments    # None if a layer is above it, or rows begin with the time
+    cdef SegmentedTable segments    # None if a layer wraps the table, or keys begin with the time
     cdef object expire
     cdef CurrentRecord current_record
     cdef object touch

@@ -60,8 +60,8 @@ class Environment:
         self._transactions: weakref.WeakSet[ReadTransaction] = weakref.WeakSet()
         self._format = stored_format(path)
         self._registered = mode.writable or os.access(path / LOCKS, os.W_OK)
-        # A process that cannot write the lock file of LMDB cannot register as a reader. Then a
-        # shared lock on the data file must keep all writers away.
+        # A process that cannot write LMDB's lock file cannot register as a reader. Such a process
+        # takes a shared lock on the data file, which keeps all writers away.
         self._lock = None if self._registered else DataLock(path, path / DATA, shared=True)
         try:
             self.native = self._open()
@@ -121,8 +121,8 @@ class Environment:
     def grow(self) -> None:
         """Make space in the map of the environment.
 
-        First remove the reader slots of ended processes, because they prevent LMDB from using free
-        pages again. If there are no such slots, enlarge the map.
+        First remove the reader slots of ended processes, because such slots prevent LMDB from
+        using free pages again. If no process has left a slot, enlarge the map.
 
         Raises
         ------

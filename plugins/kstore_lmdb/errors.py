@@ -143,7 +143,7 @@ def _cannot_grow(path: Path) -> bool:
 
 
 def _means(error: Exception, code: int) -> bool:
-    """Return True if an error has the errno ``code``. An ``lmdb.Error`` has it as text."""
+    """Return True if an error has the errno ``code``. An ``lmdb.Error`` has only its text."""
     if isinstance(error, lmdb.Error):
         return str(error).endswith(os.strerror(code))
     return getattr(error, "errno", None) == code

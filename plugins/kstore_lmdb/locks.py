@@ -105,7 +105,7 @@ _held: weakref.WeakSet[DataLock] = weakref.WeakSet()
 def _forget() -> None:
     """Close the inherited descriptors in a forked process.
 
-    Otherwise the locks would remain after the end of the parent process.
+    An open descriptor would keep its lock even after the end of the parent process.
     """
     for lock in list(_held):
         with contextlib.suppress(OSError):

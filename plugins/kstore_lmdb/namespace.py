@@ -38,10 +38,10 @@ class Source(Protocol):
 def rebindable(first: Callable[..., Any]) -> tuple[Lookup, Callable[..., None]]:
     """Return a lookup function, and a function ``bind`` that changes the lookup.
 
-    ``bind(get, handle)`` makes the lookup call ``get(key, None, handle)``. ``bind()`` makes it call
-    ``first`` again. Callers may keep the lookup function, because ``bind`` changes this function
-    itself. So a lookup need not check whether the transaction is still current, which would take
-    time.
+    ``bind(get, handle)`` makes the lookup call ``get(key, None, handle)``. ``bind()`` makes the
+    lookup call ``first`` again. Callers may keep the lookup function, because ``bind`` changes
+    this function object and returns no new one. So a lookup saves the time of a check whether the
+    transaction is still current.
     """
     call, handle = first, None
 

@@ -43,8 +43,8 @@ class ReadTransaction:
     """A read transaction that continues when LMDB ends the native transaction.
 
     LMDB ends all transactions when the map grows or the environment is reopened. A read transaction
-    of the last commit then begins again before the next write. An older read transaction continues
-    in a temporary copy of its data.
+    that shows the last commit then begins again, before a write can change the data. A read
+    transaction that shows an older commit continues in a temporary copy of its data.
 
     Attributes
     ----------

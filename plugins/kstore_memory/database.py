@@ -48,8 +48,8 @@ class Life:
         if os.getpid() != self._pid:
             raise ForkedHandleError(
                 f"{self._path} was opened by the process {self._pid}, and its fork {os.getpid()} "
-                "cannot use it, because no other process would see the changes. Open the state "
-                "directory in the process that uses it"
+                "cannot use it, because no other process would see the changes of the fork. Open "
+                "the state directory in the process that uses it"
             )
         if self.over:
             raise StoreClosedError(

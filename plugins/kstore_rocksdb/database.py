@@ -33,7 +33,7 @@ __all__ = ["RocksDBDatabase"]
 _BUSY_WAIT_S = 0.001
 _UNLOGGED = write_options("changelog")
 _FREE_FOR_FLUSH = 4
-"""A scan begins a flush only if the disk has room for this many times the write buffers."""
+"""A scan begins a flush only if the disk has room for this many times the size of all buffers."""
 
 
 class RocksDBDatabase(HandleDatabase):

@@ -53,7 +53,7 @@ whose directory contains anything except segments.
 _LONGEST = 255 - len(".1700000000000")
 """The length of the longest name of a store with segments.
 
-A file system allows 255 bytes per name, and the name of a segment ends with a time.
+A file system allows 255 bytes per name. The name of a segment is the store's name and a time.
 """
 
 
@@ -250,7 +250,7 @@ def _is_parent(root: Path, folder: Path) -> bool:
                 return True
     except PermissionError:
         return True  # `children` raises a clear error for this directory
-    # Exclude the directories of kstore, and those with the name of a store without segments.
+    # Exclude kstore's own directories, and any directory named like a store without segments.
     ours = folder.name.startswith(_OURS) or is_database(root / _FOLDER / folder.name)
     return is_empty and not ours
 

@@ -64,7 +64,7 @@ def translate(error: Exception, action: str, path: Path) -> Exception:
     """
     if isinstance(error, KStoreError):
         return error
-    error.__traceback__ = None  # the traceback refers to native handles, which would keep the LOCK
+    error.__traceback__ = None  # the traceback keeps native handles, which lock the database
     text = _SCRATCH.sub(lambda _: str(path), str(error))
     if "raw mode only support bytes" in text:
         return TypeError(f"rocksdb database {path}: cannot {action}: keys and values must be bytes")

@@ -149,7 +149,7 @@ class TableFiles:
         self._writer: Writer | None = None
 
     def add(self, keys: Keys, values: Values) -> None:
-        """Append rows. When the current table file is large enough, begin another one."""
+        """Append rows. When the current table file is large enough, begin a new file."""
         if len(keys) != len(values):
             raise ValueError(f"a chunk has {len(keys)} keys but {len(values)} values")
         if not keys:

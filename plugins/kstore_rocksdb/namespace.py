@@ -34,7 +34,7 @@ __all__ = ["FamilyNamespace"]
 
 _LARGEST_COUNT = 2**63 - 1
 _OWN_ITERATORS = 16
-"""After a scan that cannot use an idle iterator, this number of scans do not try one."""
+"""The number of short scans that create an iterator after a reused, idle iterator has failed."""
 
 Call = Callable[[Any], Any]
 Replace = Callable[[Call], None]
@@ -44,8 +44,8 @@ def guarded(call: Call, on_error: Callable[[Exception], Any]) -> tuple[Call, Rep
     """Return a lookup function that calls ``call``, and a function that replaces ``call``.
 
     If ``call`` raises, the lookup returns ``on_error(error)``. Callers may keep the lookup
-    function, because a replacement of ``call`` changes this function itself. So the lookup need not
-    check for a close or a fork, which would take time.
+    function, because the second function replaces ``call`` inside the lookup function. So the
+    lookup saves the time of a check for a close or a fork.
     """
 
     def lookup(argument: Any) -> Any:
@@ -71,7 +71,7 @@ class FamilyNamespace(Reader):
     handle : ColumnFamily
         The handle of the library ``rocksdict`` for batches.
     changes : int
-        A number that increases by 1 before and after each write. So the number is odd in a write.
+        A number that grows by 1 before and by 1 after each write, so it is odd during a write.
 
     After :meth:`end`, the properties ``native`` and ``handle`` raise an error, because a batch for
     a dropped column family damages the database.
@@ -134,7 +134,7 @@ class FamilyNamespace(Reader):
             raise self.scan_failed(error) from error
         except BaseException as interrupt:
             native = None
-            # Otherwise a reference to the exception would keep the native handles and the LOCK.
+            # A stored exception would otherwise keep the native handles, which lock the database.
             clear_frames(interrupt.__traceback__)
             raise
 
@@ -208,7 +208,7 @@ class FamilyNamespace(Reader):
     def _start_by_idle(
         self, lo: bytes, hi: bytes
     ) -> tuple[Chunk | None, Iterator[Chunk] | None] | None:
-        """Return the start of a scan. An idle iterator reads the first chunk; None if it fails.
+        """Return the start of a scan, read by an idle iterator, or None if the iterator fails.
 
         The method reuses the iterator of an earlier call, because the creation of an iterator takes
         half the time of a short scan. The method never uses an iterator from before the last write,

@@ -170,7 +170,7 @@ def _refuse_remains(path: Path) -> None:
         for entry in path.iterdir()
         if entry.suffix == ".sst" or (entry.suffix == ".log" and entry.stat().st_size)
     )
-    if remains and not is_database(path):  # else it has just been created
+    if remains and not is_database(path):  # another process may have just created it
         raise CorruptionError(
             f"rocksdb database {path} has lost its CURRENT file, but still has rows in "
             f"{len(remains)} files ({remains[0]}, …). Nothing was changed. Put the file back from "

@@ -30,7 +30,7 @@ __all__ = ["OFFSETS", "NativeOptions", "RocksDBOptions", "write_options"]
 OFFSETS = "offsets"
 """The namespace in which Kafka Streams stores offsets, position and status.
 
-This namespace has other options than the other namespaces.
+The options of this namespace differ from the options of all other namespaces.
 """
 
 _KEPT_LOGS = 10
@@ -192,7 +192,7 @@ class NativeOptions:
         native.set_write_buffer_manager(self._buffers)
         native.increase_parallelism(self._options.parallelism or max(os.cpu_count() or 1, 2))
         native.set_max_open_files(self._max_open_files)
-        # RocksDB starts all these threads for each column family, and 16 if the option is not set.
+        # RocksDB starts this number of threads for each column family. The default is 16 threads.
         native.set_max_file_opening_threads(max(1, min(table_files, _MOST_OPENING_THREADS)))
         native.set_allow_mmap_reads(self._options.mmap_reads)
         native.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())

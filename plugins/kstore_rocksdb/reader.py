@@ -15,7 +15,7 @@ __all__ = ["Reader"]
 
 
 class Reader(Namespace):
-    """A namespace that ends when its database is closed. Its scans end with it."""
+    """A namespace that ends, together with its scans, when its database is closed."""
 
     def __init__(self, name: str, path: Path) -> None:
         self.name = name

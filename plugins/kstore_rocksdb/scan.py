@@ -63,7 +63,7 @@ class TablesOwner(Owner, Protocol):
     changes: int
 
     def has_unflushed_rows(self, rows_read: int) -> bool:
-        """Return True if some rows are not in table files yet. This may begin a flush."""
+        """Return True if some rows are not in table files yet. The call may begin a flush."""
 
     def scan_tables(self, lo: bytes, hi: bytes | None, changes: int) -> TableScan | None:
         """Return a scan of the table files, or None if a scan of them is not possible."""
@@ -119,7 +119,7 @@ class Scan(ChunkScan, ABC):
             more = False
         except BaseException as interrupt:
             self.close()
-            # Otherwise a reference to the exception would keep the native iterator.
+            # A stored exception would otherwise keep the native iterator.
             clear_frames(interrupt.__traceback__)
             raise
         if more:

@@ -39,8 +39,8 @@ __all__ = ["FileChangelog"]
 class FileChangelog(LogHandle):
     """One partition of a changelog topic, stored as files in a directory.
 
-    Only one process can write to a log. Many processes may read the log at the same time. A
-    reader may see some batches of a commit before it sees all its batches.
+    Only one process can write to a log. Many processes may read the log at the same time. A reader
+    may see some batches of a commit before it sees all batches of the commit.
 
     An interrupted write may leave bytes after the last whole batch. Opening the log does not remove
     these bytes. The next write moves them to another file.
@@ -56,9 +56,9 @@ class FileChangelog(LogHandle):
     config : LogConfig, optional
         The settings of the log. They are not stored in the directory.
     durability : {"process", "power", "changelog"}
-        The failures that a commit survives. With "process" it survives SIGKILL. With "power" it
-        survives SIGKILL and a power cut. With "changelog" it survives SIGKILL, but a power cut may
-        destroy the last segment.
+        The failures that a commit survives. With "process", a commit survives SIGKILL. With
+        "power", a commit survives SIGKILL and a power cut. With "changelog", a commit survives
+        SIGKILL, but a power cut may destroy the last segment.
     read_only : bool
         If True, the log can only be read, and its directory is not locked.
     batch_bytes : int
@@ -90,8 +90,8 @@ class FileChangelog(LogHandle):
     CorruptionError
         The last segment is damaged, or the first segment is missing. Nothing was changed.
     InconsistentStateError
-        The log has lost all of its batches. Only an open for writing raises this. Nothing was
-        changed.
+        The log has lost all of its batches. This error is raised only if the log is opened for
+        writing. Nothing was changed.
     UnsupportedError
         A library that the log needs is not installed.
     """
@@ -211,7 +211,7 @@ class FileChangelog(LogHandle):
     def read(self, from_offset: int | None = None) -> Iterator[RecordColumns]:
         """Return the records from an offset (inclusive) up to the high watermark (exclusive).
 
-        The high watermark is taken at this call. If the log is compacted during the read, the read
+        The high watermark is read at this call. If the log is compacted during the read, the read
         may also return records after this high watermark, because these records may have superseded
         earlier records. So the next read should begin at ``next_offset`` of the last columns. See
         also `Changelog.read`.
@@ -219,8 +219,8 @@ class FileChangelog(LogHandle):
         Raises
         ------
         InconsistentStateError
-            The log ends before `from_offset`. Either it is not the expected log, or it has lost
-            records.
+            The log ends before `from_offset`. Either this is not the expected log, or the log has
+            lost records.
         CorruptionError
             Bytes are damaged, or a segment is missing. The message names the place.
         """
@@ -256,7 +256,7 @@ class FileChangelog(LogHandle):
             return compaction.compact(self.path, self._writer.tail.segment, self.config, now_ms)
 
     def roll(self) -> None:
-        """Write the queued records and close the last segment. Compaction can then include it."""
+        """Write the queued records, and close the last segment to let compaction include it."""
         self._check_writer()
         with self._guard, uninterrupted():
             self._send_pending()
@@ -304,7 +304,7 @@ class FileChangelog(LogHandle):
                     return seen, rest
 
     def _is_last(self, segment: Segment) -> bool:
-        """Return True if a segment is still the last one. Compaction leaves it unchanged."""
+        """Return True if a segment is still the last segment, which compaction leaves unchanged."""
         return list_segments(self.path)[-1:] == [segment]
 
     def _checked_end(self) -> tuple[Tail, Rest]:

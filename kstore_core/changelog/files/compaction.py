@@ -1,7 +1,7 @@
 """The compaction of a log. It removes superseded records and expired segments.
 
-Of the records with equal keys only the last one stays, as with Kafka's log cleaner. Compaction does
-not change the last segment, and it does not change the offsets or the order of records.
+Of the records with equal keys only the last record stays, as with Kafka's log cleaner. Compaction
+does not change the last segment, and it does not change the offsets or the order of records.
 
 The first compaction that reads a tombstone stores a time in the tombstone's batch (Kafka's delete
 horizon). Later compactions remove the tombstone after this time. A commit marker is a tombstone
@@ -50,7 +50,7 @@ from kstore_core.system.interrupts import interruptible, uninterrupted
 __all__ = ["Compacted", "compact", "tidy"]
 
 _MAX_KEYS = 1_000_000
-"""The approximate maximum number of keys in a pass. Their last offsets are in memory."""
+"""The approximate maximum number of keys in a pass. A pass keeps their last offsets in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,9 @@ def tidy(directory: Path) -> None:
 def _remove_merged(target: Segment, offsets: list[int]) -> None:
     """Remove the segments that were merged into `target`, if `target` contains all of them.
 
-    The call compares the end of `target` with the end of the newest merged segment. It removes
-    this segment last, so that the next call can compare again if this call is interrupted.
+    The call compares the end of `target` with the end of the newest merged segment. The call
+    removes the newest merged segment last, so that the next call can compare again if this call is
+    interrupted.
     """
     directory = target.path.parent
     left = [s for s in map(partial(Segment.at, directory), offsets) if s.path.exists()]
@@ -157,7 +158,7 @@ def _check_joints(directory: Path, active: Segment) -> None:
 
 
 def _expire(directory: Path, active: Segment, horizon_ms: int) -> Compacted:
-    """Remove the oldest segments, as long as all records of a segment are before the horizon."""
+    """Remove segments, oldest first, while all records of a segment are before ``horizon_ms``."""
     closed = _closed(directory, active)
     if not active.path.exists() or not active.path.stat().st_size:
         # The last batch of the log must stay, because it shows the log's end.
@@ -200,8 +201,8 @@ def _cleanable_end(directory: Path, active: Segment, lag_ms: int, now_ms: int) -
 def _open_since(directory: Path, active: Segment) -> int:
     """Return the base offset of the segment in which an unfinished commit begins.
 
-    If all commits are finished, return the base offset of the active segment. The records of an
-    unfinished commit may be void, so they must not supersede other records.
+    If all commits are finished, return the base offset of the active segment. Readers may skip the
+    records of an unfinished commit, so these records must not supersede other records.
     """
     since = active.base_offset
     newest = [active] if active.path.exists() else []

@@ -87,7 +87,7 @@ class ChangelogDirectory:
     ) -> FileChangelog:
         """Open the changelog of a store, and create the changelog if it is missing.
 
-        The settings of the log are those that Kafka Streams gives to the topic, changed by
+        The log gets the settings that Kafka Streams gives to the topic, with the changes in
         ``spec.changelog``.
 
         Raises
@@ -153,8 +153,8 @@ def is_topic_of(topic: str, store: str) -> bool:
 def topics_of(topics: Iterable[str], store: str, application: str) -> list[str]:
     """Return the topics that may be the changelog of a store.
 
-    If the application has such a topic, the result is that topic. Otherwise the result is the
-    sorted list of the topics whose names fit the store with any application ID.
+    If the application has such a topic, the result is only that topic. If it has none, the result
+    is the sorted list of the topics whose names fit the store with any application ID.
     """
     found = {topic for topic in topics if is_topic_of(topic, store)}
     own = f"{application}-{store}-changelog"

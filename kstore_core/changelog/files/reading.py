@@ -16,8 +16,9 @@ __all__ = ["read_log"]
 def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordColumns]:
     """Yield the records from an offset (inclusive) up to a tail, or beyond the tail.
 
-    If the segment of the tail was compacted during the read, records after the tail are read too,
-    because records after the tail may have superseded records before the tail.
+    The tail is the end of the last whole batch. If the segment of the tail was compacted during the
+    read, records after the tail are read too, because records after the tail may have superseded
+    records before the tail.
 
     Raises
     ------
@@ -52,8 +53,8 @@ def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordCo
 def _gap_behind(segment: Segment, segments: list[Segment]) -> int | None:
     """Return the end offset of a segment if the next segment begins at another offset, else None.
 
-    The caller must look for a gap before it reads the segment's records. Without this check, it
-    would restore wrong records from two swapped files before it reaches the gap.
+    The caller must look for a gap before it reads the segment's records. Without this check, the
+    caller would restore wrong records from two swapped files before it reaches the gap.
     """
     after = next((one for one in segments if one.base_offset > segment.base_offset), None)
     if after is None:

@@ -143,7 +143,7 @@ def _rest_of(tail: Tail) -> Rest | None:
             return Rest("none")
         begun = begun_before_zeros(file.fileno(), tail.segment, tail.position, tail.next_offset)
         if begun is not None:
-            # A batch begins with its offset and its length, and their bytes may be zeros too.
+            # The offset and the length at the start of a batch may be zeros, too.
             is_head = size < _LENGTH_END and not any(tail.next_offset.to_bytes(8)[:size])
             return Rest("torn", size) if is_head else Rest("zeros", size, begun=begun)
         file.seek(tail.position)

@@ -26,8 +26,8 @@ class LogWriter:
     """The writer that appends batches to a log.
 
     If the log had bytes after its last whole batch when it was opened, the first write moves these
-    bytes to another file. An open does not move them, because the caller first compares the store's
-    offset with the log's end.
+    bytes to another file. Opening the log does not move the bytes, because the caller first
+    compares the store's offset with the log's end.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class LogWriter:
         self._start_is_noted = True
 
     def _settle(self) -> None:
-        """Make the files end at the tail.
+        """Make the files end at the tail, the end of the last whole batch.
 
         The method undoes an interrupted write. If the log had bytes after its last whole batch when
         it was opened, the method also moves these bytes to another file. If this call is

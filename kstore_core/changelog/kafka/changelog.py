@@ -120,8 +120,8 @@ class KafkaChangelog(LogHandle):
     def high_watermark(self) -> int:
         """The offset that follows the last record that a reader gets.
 
-        Each access sends a request to the brokers. The offset is at most that of the first record
-        of an open transaction.
+        Each access sends a request to the brokers. If a transaction is open, the offset is at most
+        the offset of its first record.
         """
         return self._offsets()[1]
 
@@ -151,13 +151,13 @@ class KafkaChangelog(LogHandle):
     def read(self, from_offset: int | None = None) -> Iterator[RecordColumns]:
         """Return the records from an offset (inclusive) up to the high watermark (exclusive).
 
-        The high watermark is taken at this call. See also `Changelog.read`.
+        The high watermark is read at this call. See also `Changelog.read`.
 
         Raises
         ------
         InconsistentStateError
-            The log ends before `from_offset`: either it is not the expected log, or it has lost
-            records. Or records expired during the read.
+            The log ends before `from_offset`: either this is not the expected log, or the log has
+            lost records. Or records expired during the read.
         CorruptionError
             The checksum of a batch is wrong.
         EngineError

@@ -128,7 +128,8 @@ class Cluster:
         """Return a consumer that joins a group. The group assigns partitions to the consumer.
 
         ``reset`` determines where the consumer starts in a partition without a committed offset.
-        After ``timeout_s`` seconds, the group assigns the partitions of a silent member to others.
+        After ``timeout_s`` seconds, the group assigns the partitions of a silent member to other
+        members.
         """
         kind: type[Consumer] = self.library.Consumer
         own = {
@@ -150,7 +151,7 @@ class Cluster:
         return self._made(kind, {**self._settings, **_CONSUMER, "group.id": name})
 
     def producer(self, transactional_id: str | None = None, **more: Any) -> Producer:
-        """Return an idempotent producer. All in-sync replicas have each acknowledged record.
+        """Return an idempotent producer. All in-sync replicas must acknowledge each record.
 
         With ``transactional_id``, the producer is transactional. The caller must initialise it.
         """
@@ -175,7 +176,7 @@ class Cluster:
     def close(self, client: Any) -> None:
         """Close a client, and drop its unsent records.
 
-        In a forked child, this does nothing for clients of the parent.
+        In a forked child, the method does nothing for clients of the parent.
         """
         if _open.pop(id(client), None) is None:
             return

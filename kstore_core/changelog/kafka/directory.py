@@ -29,7 +29,7 @@ class KafkaChangelogs:
     servers : str
         The bootstrap brokers as ``host:port``, separated by commas.
     application_id, partition : optional
-        As in `ChangelogDirectory`.
+        See `ChangelogDirectory`.
     partitions : int, optional
         The number of partitions of each topic, which is the number of tasks. If the argument is
         given, missing topics are created. If it is not given, the topics must exist.
@@ -43,7 +43,7 @@ class KafkaChangelogs:
     timeout_s : float
         The time in seconds after which an operation fails if the brokers do not answer.
     producer : confluent_kafka.Producer, optional
-        As in `KafkaChangelog`.
+        See `KafkaChangelog`.
     """
 
     def __init__(

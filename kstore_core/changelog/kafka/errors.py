@@ -25,7 +25,7 @@ UNREACHABLE = frozenset(
 _Meaning = tuple[type[KStoreError], str]
 
 _NO_TOPIC: _Meaning = (StateError, "there is no such topic or partition; create it")
-_FENCED: _Meaning = (EngineLockedError, "another producer has taken over; stop one of them")
+_FENCED: _Meaning = (EngineLockedError, "another producer has taken over; stop one of the two")
 _LOST: _Meaning = (
     EngineError,
     "the producer cannot continue, so the changelog was closed; open the state again",
@@ -95,9 +95,9 @@ def meaning(name: str, where: str, timeout_s: float) -> KStoreError:
         )
     if name.endswith("_AUTHORIZATION_FAILED"):
         return EngineError(
-            f"{where}: the client's user lacks a right. A restore needs Describe and Read, a write "
-            "to the log also Write, a new topic Create, and the check of settings DescribeConfigs. "
-            "Grant the missing right"
+            f"{where}: the client's user lacks a right. A restore needs Describe and Read. A write "
+            "to the log also needs Write, a new topic needs Create, and the check of settings "
+            "needs DescribeConfigs. Grant the missing right"
         )
     if name in UNREACHABLE:
         return EngineError(

@@ -90,7 +90,7 @@ class PartitionWriter:
                 self._produce(records, outcomes)
         finally:
             # The library reports a record as failed if the record is not acknowledged in time. So
-            # flush returns.
+            # flush does not wait forever.
             if self._producer.flush(self._cluster.timeout_s + 5):
                 self._producer.purge()
                 self._producer.flush(5)

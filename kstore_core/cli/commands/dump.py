@@ -68,9 +68,10 @@ def dump(
     """Print the rows of STORE in the order of their stored keys, one per line.
 
     For a versioned store the command prints the latest version of each key, or the versions that
-    were valid at --as-of. For a window store it prints the windows that begin from --from to --to.
-    For a session store it prints the sessions that overlap this time range. Windows and sessions
-    are printed segment by segment. A store that Spark wrote is printed shard by shard.
+    were valid at --as-of. For a window store it prints the windows that begin in the time
+    range from --from to --to. For a session store it prints the sessions that overlap this range.
+    Windows and sessions are printed segment by segment. A store that Spark wrote is printed shard
+    by shard.
     """
     wanted = Range(lo, hi, key, key_from, key_to, is_hex, as_of, reverse)
     directories = places(path).directories

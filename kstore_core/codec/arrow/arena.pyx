@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
-"""Allocate the buffers of Arrow columns, either alone or together with others of a table."""
+"""Allocate the buffers of Arrow columns: one by one, or together for all columns of a table."""
 
 cimport cython
 

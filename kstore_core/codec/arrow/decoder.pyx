@@ -257,7 +257,7 @@ cdef tuple decoded(object column, const Layout *layout, str name, Headers wanted
 
 
 cdef object open_rows(object column, bint listed, Job *job, bint *wide):
-    """Fill in the rows of a job. Return the object that owns them."""
+    """Fill in the rows of a job. Return the object that owns the rows."""
     cdef Column opened
     cdef tuple items
     cdef int64_t i

@@ -80,7 +80,7 @@ cdef bytes tail(object buf, bint timed, Py_ssize_t skipped):
 
 
 cdef inline object timestamp_of(object buf, bint with_headers):
-    """Return the timestamp after the headers. If `with_headers`, return both as bytes."""
+    """Return the timestamp after the headers, or, if `with_headers`, the bytes of both parts."""
     cdef View view
     cdef Reader reader
     open_view(buf, &view)
@@ -147,7 +147,7 @@ def raw_timestamp(buf):
 
 
 def has_empty_headers(buf):
-    """Return True if the headers of a stored value are empty. Its first byte is then 00."""
+    """Return True if the headers of a stored value are empty, so that its first byte is 00."""
     cdef View view
     open_view(buf, &view)
     try:

@@ -22,7 +22,7 @@ cdef bytes collect_headers(
     """Encode headers of any accepted type, and set `data` and `size` to the encoded bytes.
 
     The encoded bytes are in `scratch` or in the returned object. The caller must keep a reference
-    to the returned object while it uses them.
+    to the returned object while the caller uses the bytes.
     """
     cdef Headers lazy
     cdef bytes source

@@ -281,7 +281,7 @@ cdef int checked(object key) except -1:
 
 
 cdef int take(Headers target, Headers source) except -1:
-    """Make `target` share the bytes and the tuple of `source`. Both are immutable."""
+    """Make `target` share the bytes and the tuple of `source`, which are immutable."""
     with cython.critical_section(source):
         target._source = source._source
         target._start = source._start

@@ -2,7 +2,7 @@
 """A cache of header keys. Records whose headers have equal keys share the str objects of the keys.
 
 The cache has one slot for each hash. It contains only short ASCII keys, which can be compared with
-bytes without decoding. Free-threaded Python does not use the cache, because its slots would need a
+bytes without decoding. Free-threaded Python does not use the cache, because the slots would need a
 lock.
 """
 

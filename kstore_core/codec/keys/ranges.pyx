@@ -58,8 +58,9 @@ cdef class KeyLayout:
     def split(self, bytes row not None):
         """Return the user's key and the two numbers in a row key.
 
-        A window row has the start of the window and the sequence number. A session row has the end
-        and the start of the session. Raise FormatError if the row does not have this layout.
+        The numbers of a window row are the start of the window and the sequence number. The numbers
+        of a session row are the end and the start of the session. Raise FormatError if the row does
+        not have this layout.
         """
         cdef Parts parts
         self.parts(row, &parts)

@@ -89,9 +89,9 @@ cdef class RowPairs:
     def split(self, bytes row not None):
         """Return the user's key and the two numbers in the key of a row or of an index row.
 
-        A window key has the start of the window and the sequence number. A session key has the end
-        and the start of the session. Raise FormatError if `row` is neither the key of a row nor the
-        key of an index row.
+        The numbers of a window key are the start of the window and the sequence number. The numbers
+        of a session key are the end and the start of the session. Raise FormatError if `row` is
+        neither the key of a row nor the key of an index row.
         """
         cdef Parts parts
         self._take_apart(row, &parts)

@@ -30,8 +30,8 @@ cdef class RecordColumns:
     """A sequence of log records in columns. Each access to a record makes a `LogRecord` object.
 
     `decode_record_columns` decodes bytes to columns, and `encode_record_columns` encodes columns to
-    bytes. The columns contain the offsets and the timestamps of the records. They share the bytes
-    of the keys, values and headers with the input.
+    bytes. The columns contain the offsets and the timestamps of the records. The columns share the
+    bytes of the keys, values and headers with the input.
 
     Notes
     -----
@@ -133,7 +133,7 @@ cdef class RecordColumns:
 
     @property
     def stopped_at(self):
-        """int: the size in bytes of the complete batches in the input, without a torn tail."""
+        """int: the size of the complete batches in the input, in bytes."""
         return self.stop
 
     @property
@@ -192,8 +192,8 @@ cdef class RecordColumns:
     def with_header_bytes(self, part):
         """Return the indexes of the records whose encoded headers contain the bytes `part`.
 
-        Use this method to find records that may have a certain header key. It decodes no headers.
-        Check the headers of the result, because a header value may contain the same bytes.
+        Use this method to find records that may have a certain header key. The method decodes no
+        headers. Check the headers of the result, because a header value may contain the same bytes.
 
         Returns
         -------

@@ -71,7 +71,7 @@ cdef int by_key_and_time(const void *a, const void *b) noexcept nogil:
 
 
 cdef Place *sort_prefixes(Place *places, Place *spare, Py_ssize_t count) noexcept nogil:
-    """Sort places by their prefix. Places with equal prefixes keep their order.
+    """Sort places (records to sort) by their prefix. Places with equal prefixes keep their order.
 
     This is a radix sort, which begins with the last byte. Return the array that contains the
     result: `places` or `spare`.

@@ -242,7 +242,8 @@ def refuse_null_keys(columns):
 def log_to_packed_rows(columns, layout, Py_ssize_t start, Py_ssize_t stop):
     """Return the rows of changelog records in packed form; :func:`log_to_rows` returns lists.
 
-    The other parameters and the errors are those of :func:`log_to_rows`.
+    In packed form, one buffer contains all keys or all values. The other parameters and the errors
+    are those of :func:`log_to_rows`.
 
     Parameters
     ----------

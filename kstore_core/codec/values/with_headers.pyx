@@ -64,7 +64,7 @@ cdef int read_parts(Reader *reader, const View *view, bint timed, Py_ssize_t *he
 
 
 cdef Headers shared_headers(object buf, const Reader *reader, Py_ssize_t size):
-    """Return headers that are decoded at the first access. They share `buf` if it is immutable."""
+    """Return headers that are decoded at the first access. They share an immutable `buf`."""
     if PyBytes_CheckExact(buf):
         return lazy_headers(<bytes>buf, reader.here - reader.start, size)
     return lazy_headers(copy_bytes(reader.here, size), 0, size)
@@ -151,7 +151,7 @@ def encode_aggregation_with_headers(value, headers=None):
 def decode_aggregation_with_headers(buf):
     """Decode ``varint(H) headers[H] value`` to the aggregation and the headers.
 
-    The parameter and the errors are those of `decode_value_timestamp_headers`. Like there, the
-    headers are decoded at the first access.
+    The parameter and the errors are those of `decode_value_timestamp_headers`. The headers are
+    decoded at the first access.
     """
     return None if buf is None else separated(buf, False)

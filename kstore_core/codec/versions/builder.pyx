@@ -32,7 +32,7 @@ cdef struct Job:
     Texts values
     Plan plan
     int64_t *order              # the indexes of the planned rows, sorted by the keys of the rows
-    int64_t *spare              # scratch memory for the sort, as long as `order`
+    int64_t *spare              # scratch memory for the sort, with the size of `order`
     int64_t key_bytes
     int64_t row_bytes
     int64_t row                 # the input row at which an error was found
@@ -229,7 +229,8 @@ def build_version_rows(keys, timestamps, values, *, segment_interval_ms, first_l
         with a negative number. The message names the row.
     OverflowError
         If the keys of the rows exceed 2**31 - 1 bytes in total and `keys` does not have a large
-        type. The same applies to the values of the rows and `values`.
+        type. Also if the values of the rows exceed this size and `values` does not have a large
+        type.
     """
     cdef Job job
     cdef TextsOut row_keys

@@ -54,7 +54,7 @@ def new_row(value, valid_from, valid_to):
 def degenerate_row(timestamp):
     """Return a row that contains only a tombstone, which is valid for no time.
 
-    It represents a delete of a key that had no valid version. The row has 28 bytes.
+    Such a row represents a delete of a key that had no valid version. The row has 28 bytes.
     """
     return new_row(None, timestamp, timestamp)
 

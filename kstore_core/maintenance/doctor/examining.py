@@ -50,7 +50,7 @@ def examine(
 ) -> Verified:
     """Examine a state directory and its stores without changing them.
 
-    The examination reads no rows. :func:`kstore_core.maintenance.verify.verify` reads them.
+    The examination reads no rows. :func:`kstore_core.maintenance.verify.verify` reads rows.
 
     Parameters
     ----------

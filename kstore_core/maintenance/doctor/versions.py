@@ -1,4 +1,4 @@
-"""A check for files that a newer RocksDB than the installed one has written."""
+"""A check for files whose RocksDB version is newer than the installed RocksDB."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ with tempfile.TemporaryDirectory() as root:
 
 
 def rocksdb_versions(engine: Engine, root: Path, *, sound: bool) -> Iterator[Finding]:
-    """Report a store that a newer RocksDB than the installed version has written.
+    """Report a store whose RocksDB version is newer than the installed RocksDB.
 
     Kafka Streams and the Python binding contain different versions of RocksDB, and these versions
     usually read each other's files. If all stores could be read, the finding is only a note. The

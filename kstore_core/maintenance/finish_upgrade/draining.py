@@ -84,8 +84,8 @@ def _next_step(database: Database, target: ValueFormat) -> tuple[ValueFormat, Va
     """Return the oldest format that still has rows, and the new format of these rows.
 
     The rows are converted to ``target``. If an earlier upgrade to another format is unfinished, the
-    rows are first converted to the format of that upgrade, because rows in that format are newer.
-    Return None if no row has an older format.
+    rows are first converted to the format of that upgrade, because a row that already has that
+    format supersedes an older row with the same key. Return None if no row has an older format.
     """
     found = set(database.namespaces())
     present = [f for f in map(by_name, target.upgrades) if f.namespace in found]

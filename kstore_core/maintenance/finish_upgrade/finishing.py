@@ -196,8 +196,8 @@ def databases(
     """Return functions that open the databases of a store, one function per database.
 
     A store has either one database for all rows, or one database per segment. The newest segment
-    comes first. Directories of newer segments without a database are left out, because they have no
-    spec. Each function has the parameters ``durability`` and ``read_only``.
+    comes first. The newest directories are left out if they contain no database, because such a
+    directory has no spec. Each function has the parameters ``durability`` and ``read_only``.
 
     Raises
     ------
@@ -273,8 +273,8 @@ def kind_of(
 ) -> tuple[str, ValueFormat]:
     """Return the family of a store, and the newest format that the store has.
 
-    The stored spec and the namespaces of the database determine both. A family is a shape, with the
-    prefix ``time_ordered_`` if the keys of the rows begin with the time.
+    The stored spec and the namespaces of the database determine the family and the format. A family
+    is a shape, with the prefix ``time_ordered_`` if the keys of the rows begin with the time.
 
     Parameters
     ----------
@@ -305,7 +305,8 @@ def kind_of(
         ]
         wanted = "time_ordered_" * bool(time_ordered) + (shape or _shape_of(able[0]))
         raise SpecError(
-            f"{where} has the shape {' or '.join(known_families or able)}, but {wanted} was passed"
+            f"{where} has the shape {' or '.join(known_families or able)}, but {wanted} was "
+            "passed. Pass the right shape, or leave out shape and time_ordered"
         )
     if time_ordered is None and len(asked) > 1:  # time-ordered stores are rare
         asked = [family for family in asked if not _is_ordered(family)] or asked

@@ -23,7 +23,7 @@ from kstore_core.tables.staging import Staging
 __all__ = ["LOAD_BYTES", "Contents", "opened"]
 
 LOAD_BYTES = 32 * 1024 * 1024
-"""The approximate number of bytes per load. Loads are limited because an engine may buffer them."""
+"""The approximate number of bytes per load. The limit is needed if an engine buffers a load."""
 
 _INDEX_ROWS = Bounds(b"\1", b"\2")
 

@@ -53,7 +53,7 @@ class Converter:
     Raises
     ------
     SpecError
-        Stores of the family cannot have one of the formats.
+        ``source`` or ``target`` is not a format of this family.
     """
 
     def __init__(self, source: ValueFormat, target: ValueFormat, family: str) -> None:

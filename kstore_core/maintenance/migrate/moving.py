@@ -49,10 +49,10 @@ def migrate(
     """Rewrite a store in another format, engine or shape, and replace the old store.
 
     The new store is first written to a folder of the state directory and compared with the old
-    store row by row. Then the old store is moved to another folder, and the new store takes its
-    name. If the migration is interrupted, even by SIGKILL, the state directory has either the old
-    store or the new store. If the interruption came during the replacement, the store cannot be
-    opened until another call of this function has finished the migration.
+    store row by row. Then the old store is moved to another folder, and the new store takes the
+    name of the old store. If the migration is interrupted, even by SIGKILL, the state directory has
+    either the old store or the new store. If the migration is interrupted during the replacement,
+    the store cannot be opened until another call of this function has finished the migration.
 
     Parameters
     ----------

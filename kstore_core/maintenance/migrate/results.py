@@ -29,7 +29,7 @@ class MigrateProgress(NamedTuple):
         ``"publish"``.
     rows, total : int
         The number of rows or log records that the step has read so far, and an estimate of their
-        total. Both are 0 if the step reads no rows and no log.
+        total. If the step reads no rows and no log, the numbers are 0.
     """
 
     store: str
@@ -46,11 +46,11 @@ class Migrated:
     ----------
     store : str
     changed : bool
-        False if the store already had the format and the engine, so that nothing was done. In this
-        case only ``store``, ``engine`` and ``old`` have a meaning.
+        False if the store already had the format and the engine, so that nothing was done. If
+        ``changed`` is False, only ``store``, ``engine`` and ``old`` have a meaning.
     before, after : ValueFormat or None
-        The formats of the old and the new store. Both are None if this call only finished the
-        migration of an earlier call.
+        The formats of the old and the new store. The formats are None if this call only finished
+        the migration of an earlier call.
     engine_before, engine : str
         The names of the old and the new engine.
     rows : int
@@ -59,7 +59,7 @@ class Migrated:
         The numbers of headers and timestamps that the new store lacks.
     late, differing : int
         For a migration with a changelog, the number of records that were too late for the history,
-        and the number of keys whose newest value differs. For other migrations both are 0.
+        and the number of keys whose newest value differs. For other migrations, the numbers are 0.
     old : Path or None
         A state directory that contains the old store; None if there is no old store or it has been
         deleted.

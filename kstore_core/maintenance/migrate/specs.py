@@ -17,7 +17,7 @@ __all__ = ["spec_on_disk"]
 
 
 def spec_on_disk(engine: Engine, root: Path, store: str, given: StoreSpec | None) -> StoreSpec:
-    """Return the stored spec of a store with its newest format, or the spec of the caller.
+    """Return a store's stored spec, with the newest format in the store, or the caller's spec.
 
     Parameters
     ----------

@@ -115,7 +115,7 @@ class Work:
         Raises
         ------
         StateError
-            The store does not exist. Or the engine changes, and other stores would keep the old
+            The store does not exist, or the engine changes and other stores would keep the old
             engine.
         """
         with open_state(self._root, engine=self._source, read_only=True) as state:
@@ -137,7 +137,7 @@ class Work:
         return [store, *others]
 
     def _target(self, old: StoreSpec, to: To, log: Changelog | None) -> StoreSpec:
-        """Return the spec of the new store, which is the object ``old`` if nothing changes."""
+        """Return the spec of the new store, or the object ``old`` itself if nothing changes."""
         if log is not None:
             if not isinstance(to, StoreSpec) or to.shape != "versioned" or to.name != old.name:
                 raise SpecError(

@@ -11,7 +11,7 @@ __all__ = ["earliest_row", "merged_stream_time", "reached_stream_time"]
 
 
 def earliest_row(spec: StoreSpec, stream_time: int | None) -> int:
-    """Return the time in ms of the oldest row that a read of a window or session store returns.
+    """Return the least time in ms of the rows that a window or session store can return.
 
     ``stream_time`` is the store's stream time in ms, or None if the store has no stream time.
     """
@@ -24,7 +24,7 @@ def earliest_row(spec: StoreSpec, stream_time: int | None) -> int:
 
 
 def merged_stream_time(shape: str, times: Sequence[int | None]) -> int | None:
-    """Return the stream time of a store that gets rows of stores with the stream times ``times``.
+    """Return the stream time of a new store. The old stores have the stream times ``times``.
 
     The result is None if a stream time is unknown (None), or if ``times`` is empty.
 
@@ -43,7 +43,7 @@ def reached_stream_time(
     """Return the stream time of a new store that has a database for each segment.
 
     Such a store is never opened with a stream time before its newest segment. The second result is
-    True if rows that could be read before would expire at this stream time.
+    True if rows that could be read before the rescale would expire at this stream time.
 
     Parameters
     ----------

@@ -89,7 +89,7 @@ class Move:
         return count
 
     def _move(self, parents: range, children: range, metadata: Inherited) -> int:
-        """Write the store of each new task in ``children`` from rows of the ``parents``."""
+        """Write the stores of the new tasks ``children`` from rows of the old tasks ``parents``."""
         engine, spec = self._tasks.engine, self._source.spec
         with ExitStack() as stack:
             new = {
@@ -165,7 +165,8 @@ class Move:
     def _reached(self, number: int, store: _NewStore, stream_time: int | None) -> int | None:
         """Return the stream time of a new store.
 
-        Raise a StateError if rows that could be read before would expire at this stream time.
+        Raise a StateError if rows of the old tasks that can be read would expire at this stream
+        time.
         """
         spec = self._source.spec
         apart = self._tasks.engine.capabilities.children
@@ -179,14 +180,14 @@ class Move:
                 "retention allows. The stream time of the new store cannot be before "
                 f"{reached}, the beginning of its newest segment, so the row of the time "
                 f"{store.earliest} would expire. Rescale to a multiple of the present number of "
-                "tasks, which merges no tasks. Or let the application process newer records in all "
-                "tasks, and rescale again"
+                "tasks, so that no tasks are merged. Or let the application process newer records "
+                "in all tasks, and rescale again"
             )
         return reached
 
 
 class _NewStore:
-    """A store of a new task, and its rows that are not written yet.
+    """A store of a new task, and the rows that are not written to the store yet.
 
     Attributes
     ----------

@@ -81,7 +81,7 @@ def rescale_tasks(
         The directory ``state.dir/application.id`` with the tasks ``0_0``, ``0_1``, … of a
         sub-topology. The application must not run.
     target : path-like
-        The new directory of the application. It must not exist, or be empty.
+        The new directory of the application. The directory must be missing or empty.
     partitions : int
         The new number of tasks.
     store : str, optional
@@ -93,7 +93,7 @@ def rescale_tasks(
         disk.
     tasks : int, optional
         The number of tasks that ``path`` must have. Without this argument, the function does not
-        notice that the tasks with the greatest numbers are missing.
+        notice if the tasks with the greatest numbers are missing.
     keep_offsets : bool
         True to keep the offsets and positions of the input. The topics of the input must then keep
         their partitions and records.
@@ -116,9 +116,9 @@ def rescale_tasks(
         stores. Or a key is not in the task that murmur2 selects.
     StateError
         ``path`` has no tasks, a task or a store is missing, ``target`` is not empty, or one path
-        contains the other. A store was not closed. The tasks have different engines, specs or
-        notes. ``keep_offsets`` is True, and the tasks have different input offsets. Or rows of a
-        window or session store on RocksDB would expire.
+        contains the other. A store was not closed. The tasks have different engines, specs or notes
+        (values that the program stored at a commit). ``keep_offsets`` is True, and the tasks have
+        different input offsets. Or rows of a window or session store on RocksDB would expire.
     EngineLockedError
         The application runs, or another rescale writes to ``target``.
     CorruptionError
@@ -177,7 +177,7 @@ def _names(tasks: Tasks, store: str | None, specs: Mapping[str, StoreSpec]) -> l
 
 
 def _check_target(source: Path, target: Path) -> None:
-    """Raise a StateError if ``target`` is not a new place outside of ``source``."""
+    """Raise a StateError if ``target`` has files, or if one of the two paths contains the other."""
     if target.is_relative_to(source) or source.is_relative_to(target):
         raise StateError(
             f"{source} and the target {target} are the same directory, or one contains the other. "

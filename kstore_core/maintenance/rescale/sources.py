@@ -24,7 +24,7 @@ __all__ = ["Inherited", "Source", "inherited", "input_offsets", "read_source"]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A store of all tasks.
+    """A store that all tasks have.
 
     Attributes
     ----------
@@ -72,8 +72,8 @@ def read_source(tasks: Tasks, store: str, given: StoreSpec | None) -> Source:
     for at, spec, record in zip(tasks.directories, specs, records, strict=True):
         if spec.describe() != specs[0].describe():
             raise StateError(
-                f"the store {store!r} has another spec in {at} than in {tasks.directories[0]}: "
-                f"{spec.describe()}, not {specs[0].describe()}. Run the application with its "
+                f"the store {store!r} has different specs in {at} and in {tasks.directories[0]}: "
+                f"{spec.describe()} and {specs[0].describe()}. Run the application with its "
                 "present specs, finish upgrades with kstore upgrade, and rescale again"
             )
         _check_closed(tasks.engine, at, store, record.spec)
@@ -89,7 +89,7 @@ def _check_closed(engine: Engine, task: Path, store: str, stored: StoredSpec | N
             if database.namespace(OFFSETS).get(STATUS) == OPEN:
                 raise StateError(
                     f"the store {store!r} in {task} was not closed, because its program runs or "
-                    "was killed. Its rows may be ahead of its offsets, and only a restart of the "
+                    "was killed. The rows may be ahead of the offsets, and only a restart of the "
                     "program repairs this. Start the program, stop it, and rescale again"
                 )
 
@@ -106,7 +106,7 @@ def input_offsets(store: str, record: StoreRecord) -> dict[Partition, int]:
 def inherited(
     tasks: Tasks, source: Source, parents: Iterable[int], *, keep_offsets: bool
 ) -> Inherited:
-    """Return the metadata of a new task that has keys of the old tasks ``parents``.
+    """Return the metadata of a new task that gets keys from the old tasks ``parents``.
 
     docs/decisions/commits/rescaled-tasks.md proves that the offsets are exact.
 

@@ -171,7 +171,7 @@ def _topology(
     stores: Mapping[str, list[str]],
     wanted: str | None,
 ) -> str:
-    """Return the sub-topology ``wanted``, or the only one that has stores."""
+    """Return the sub-topology ``wanted``, or the only sub-topology that has stores."""
     able = sorted({topology for name, (topology, _) in names.items() if stores[name]})
     if not able:
         raise StateError(

@@ -35,7 +35,7 @@ Difference = tuple[Severity, Fault, bytes | None]
 def compare(
     engine: Engine, root: Path, stored: StoredSpec, log: Path
 ) -> Iterator[Difference | Counts]:
-    """Restore the changelog of a store to a temporary directory, and compare both stores.
+    """Restore the changelog of a store to a temporary directory, and compare the two stores.
 
     Yield each difference, and at intervals the number of compared records.
 
@@ -146,7 +146,7 @@ def _paired(
 def _contents(store: Any) -> Iterator[tuple[Any, Any]]:
     """Yield all records of a store as pairs of a key and a value, in ascending order of keys.
 
-    Equal records of a store and of a restored store have equal keys.
+    A record has the same key in a store and in a restored store, so `_paired` can match them.
     """
     spec = store.spec
     if spec.shape == "key_value":

@@ -212,7 +212,7 @@ class DatabaseCheck:
         )
 
     def _check_twice(self, namespace: Namespace, other: Namespace) -> None:
-        """Report rows that exist in two formats. An upgrade deletes the row in the older format."""
+        """Report rows that exist in two formats. An upgrade should have deleted the older row."""
         for keys, _ in namespace.scan():
             for key, value in zip(keys, other.get_many(keys), strict=True):
                 if value is not None:

@@ -49,7 +49,7 @@ class Unit:
     segment : str or None
         The name of the segment, if each segment of the store has its own database.
     kind : Kind or None
-        The kind of the store, as determined by the survey.
+        The kind of the store, as determined by the survey, which is the first read of the store.
     end : int
         The start of the next segment in ms; 0 if the segment is the last.
     offsets : dict

@@ -26,7 +26,7 @@ _INDEX = b"\x01"
 
 
 class Fault(NamedTuple):
-    """A fault that a check has found. It is not serious if the data can still be read."""
+    """A fault that a check has found. The fault is not serious if the data can still be read."""
 
     what: str
     why: str
@@ -57,7 +57,7 @@ LEFT_OUT = {
 
 
 class SegmentTime(NamedTuple):
-    """The start (inclusive) and the latest end (exclusive) of a segment, in ms.
+    """The start (inclusive) and the latest possible end (exclusive) of a segment, in ms.
 
     The end is 0 if it is unknown.
     """

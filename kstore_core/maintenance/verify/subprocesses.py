@@ -40,7 +40,8 @@ class Child:
     """A child process that does units of work in the order of the calls of `do`.
 
     The child is a new interpreter and not a fork, because engines do not survive a fork. This class
-    does not use multiprocessing, because that would import the main module of the caller.
+    does not use multiprocessing, because multiprocessing would import the main module of the
+    caller.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ class Child:
         self._errors.close()
 
     def do(self, unit: Unit, on_message: Callable[[str, Any], None]) -> Any:
-        """Let the child do a unit of work, and return its result.
+        """Let the child do a unit of work, and return the result of the unit.
 
         ``on_message`` is called with the name and the content of each message of the child.
 

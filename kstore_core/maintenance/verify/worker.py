@@ -136,7 +136,7 @@ class Worker:
     # ------------------------------------------------------------ files and rows
 
     def _files(self, unit: Unit, findings: Findings) -> None:
-        """Report the faults that the engine finds in the files of a store without opening it."""
+        """Report the faults that the engine finds in the files of an unopened store."""
         try:
             for why in self._job.engine.file_faults(self._job.root, unit.store, unit.segment):
                 findings.add(self._finding(unit, "corrupt", Fault("file", why)))
@@ -164,7 +164,7 @@ class Worker:
         try:
             database = self._open(unit.store, unit.segment)
         except FileNotFoundError:
-            note("the segment has no database, because it was just deleted or never finished", None)
+            note("the segment was just deleted or never finished, so it has no database", None)
             return
         with closing(database):
             DatabaseCheck(

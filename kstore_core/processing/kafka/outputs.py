@@ -27,7 +27,7 @@ class OutputProducer:
     cluster : Cluster
     transactional_id : str, optional
         The id of the transactions. The constructor fences an earlier producer with this id, and
-        waits for the end of its transaction. Without an id, there are no transactions.
+        waits for the end of that producer's transaction. Without an id, there are no transactions.
     """
 
     def __init__(self, cluster: Cluster, transactional_id: str | None = None) -> None:
@@ -147,7 +147,7 @@ class OutputProducer:
             raise self._cluster.error(self._error, _DOING)
 
     def _done(self, call: Callable[[float], Any], doing: str) -> None:
-        """Make a request of a transaction. Repeat it up to 4 times if its error is retriable."""
+        """Make a request of a transaction. Retry up to 4 times after a retriable error."""
         self._cluster.trouble = None
         for _ in range(5):
             try:

@@ -172,7 +172,7 @@ class KafkaRunner:
         EngineError
             The brokers cannot be reached, or reject a request.
         Exception
-            A processor raised it. A note names the node and the record.
+            A processor raised an exception. A note of the exception names the node and the record.
         """
         settings = self._settings
         self._counts = task_counts(self._topology, settings.cluster)
@@ -217,7 +217,7 @@ class KafkaRunner:
         for message in messages:
             error = message.error()
             if error is not None:
-                # The topics existed at the start, so an unknown one was deleted.
+                # The topics existed at the start, so an unknown topic was deleted.
                 if cluster.passes(error) and "UNKNOWN" not in error.name():
                     cluster.trouble = error
                     continue
@@ -254,9 +254,9 @@ class KafkaRunner:
                 if missing:
                     raise StateError(
                         f"the group assigned partition {partition} of {min(missing)} to another "
-                        f"process than partition {partition} of the other topics of sub-topology "
-                        f"{number}. All processes must use the same topology and the same "
-                        "partition.assignment.strategy"
+                        f"process, although this process has partition {partition} of other topics "
+                        f"of sub-topology {number}. All processes must use the same topology and "
+                        "the same partition.assignment.strategy"
                     )
                 task = RunningTask(
                     part,

@@ -104,7 +104,7 @@ class RunningTask:
     def run(self) -> bool:
         """Process all records, and call the callbacks of the schedules that are due.
 
-        Return True if the uncommitted writes exceed half of their limit. Then commit soon.
+        Return True if the uncommitted writes exceed half of their limit, so that a commit is due.
         """
         task = self._task
         while task.process():
@@ -124,7 +124,7 @@ class RunningTask:
 
         With ``exactly_once_v2``, one transaction contains the output, the changelogs and the
         offsets. The rows of the stores are written after this transaction. If the process dies
-        before it writes the rows, the next open restores them from the changelogs.
+        before it writes the rows, the next open restores the rows from the changelogs.
         """
         offsets = dict(self._task.offsets)
         moved = [self._place(at) for at, last in offsets.items() if self._sent.get(at) != last]

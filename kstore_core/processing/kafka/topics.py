@@ -45,7 +45,7 @@ def task_counts(topology: Topology, cluster: Cluster) -> dict[int, int]:
             raise TopologyError(
                 f"the topics of sub-topology {part.id} have different numbers of partitions "
                 f"({listed}), so records of one key would be in different tasks. Give the topics "
-                "equal numbers of partitions, or copy one topic to a topic with the other number"
+                "equal numbers of partitions, or copy one topic to a new one with the right number"
             )
         if found:
             counts[part.id] = next(iter(found.values()))

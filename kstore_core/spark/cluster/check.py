@@ -41,7 +41,8 @@ class Worker(NamedTuple):
         The names of the engines that can be loaded.
     scratch : str
         The directory for temporary files, in which tasks build shards. Python's module
-        ``tempfile`` chooses the directory; the environment variable ``TMPDIR`` can set it.
+        ``tempfile`` chooses the directory; the environment variable ``TMPDIR`` can set the
+        directory.
     scratch_free_bytes : int
         The free space in the directory ``scratch``, in bytes.
     open_files : int, optional
@@ -76,8 +77,8 @@ def check_cluster(
 
     The check runs a Spark job. Each task of the job imports kstore and pyarrow, loads every engine,
     and writes a small store with ``engine`` to its machine's directory for temporary files. If
-    ``root`` is given, each task also reads the root and, unless ``write`` is false, writes a file
-    to the root.
+    ``root`` is given, each task also reads the root. If ``write`` is true, each task also writes a
+    file to the root.
 
     Parameters
     ----------
@@ -94,9 +95,9 @@ def check_cluster(
         Pass False if your jobs only read the root. The check then writes nothing to the root. It
         only checks that each task sees the newest version that the driver sees.
     tasks : int, optional
-        The number of tasks. If None, the number of partitions into which Spark divides a range.
-        This is the present number of the executors' cores, unless a setting such as
-        ``spark.default.parallelism`` changes it.
+        The number of tasks. If None, the number of partitions into which Spark divides a range of
+        numbers. This number is the executors' present number of cores, unless a setting such as
+        ``spark.default.parallelism`` sets another number.
     storage_options : mapping, optional
         Options of an object store, as in :func:`kstore_core.spark.write_store`.
 
@@ -141,7 +142,8 @@ def check_cluster(
 def _slots(spark: SparkSession) -> int:
     """Return the number of partitions into which Spark divides a range.
 
-    This is usually the number of cores. Spark Connect has no ``sparkContext`` that returns it.
+    This number is usually the number of cores. The function computes a range to find the number,
+    because Spark Connect has no ``sparkContext``.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -117,7 +117,7 @@ def _write_a_store(engine: str, faults: list[str]) -> None:
 
 
 def _open_files() -> int | None:
-    """Return how many files a process may have open; None if there is no limit or it is unknown."""
+    """Return how many files a process may have open; None if no limit is set or known."""
     try:
         import resource
     except ImportError:

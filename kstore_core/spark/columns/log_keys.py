@@ -31,7 +31,7 @@ _MAX_SEQUENCE = 2**31 - 1
 def times_of_shape(spec: StoreSpec) -> tuple[str, ...]:
     """Return the columns of times that a DataFrame needs if its keys contain no times.
 
-    The result is empty unless the store has windows or sessions.
+    The result is empty for a store without windows and sessions.
     """
     return _TIMES.get(spec.shape, ())
 

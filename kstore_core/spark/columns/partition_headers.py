@@ -27,9 +27,9 @@ def stamped(headers: pa.Array, read: Times, sent: Times) -> pa.Array:
     """Replace the header ``partition-time`` in each row's headers, and return the new column.
 
     ``read`` and ``sent`` contain times in ms, with one time for each row. A row gets a header with
-    its time in ``read``. If its time in ``sent`` is greater, the row also gets a second header with
-    the time in ``sent``. A null in ``headers`` means that the row has no headers. See
-    :mod:`kstore_core.partition_time` for the meaning of the two times.
+    its time in ``read``. If the row's time in ``sent`` is greater than the time in ``read``, the
+    row also gets a second header with the time in ``sent``. A null in ``headers`` means that the
+    row has no headers. See :mod:`kstore_core.partition_time` for the meaning of the two times.
     """
     kind = arrow.headers_type()
     whole = headers.cast(kind)
@@ -61,11 +61,11 @@ def latest_partition_time(headers: pa.ChunkedArray) -> int | None:
 def header_times(headers: pa.Array | None, count: int) -> tuple[Times, Times]:
     """Return the partition times in the headers of ``count`` rows, as two arrays of times in ms.
 
-    The first array contains each row's first header ``partition-time``, which is the partition's
-    greatest time so far. The second array contains each row's last header ``partition-time``, which
-    is the greatest time before the next row of the partition. Both arrays contain ``NO_TIME`` for a
-    row without the header. Raises FormatError if the value of a header ``partition-time`` does not
-    have 8 bytes.
+    The first array contains each row's first header ``partition-time``, which is the greatest time
+    of the partition up to this row. The second array contains each row's last header
+    ``partition-time``, which is the greatest time before the next row of the partition. Both arrays
+    contain ``NO_TIME`` for a row without the header. Raises FormatError if the value of a header
+    ``partition-time`` does not have 8 bytes.
     """
     read, sent = np.full(count, NO_TIME), np.full(count, NO_TIME)
     if headers is not None:

@@ -38,10 +38,10 @@ def shards_of(keys: pa.Array, shards: int) -> npt.NDArray[np.int32]:
 def hashes_of(keys: pa.Array) -> npt.NDArray[np.int64]:
     """Return ``murmur2(key) & 0x7fffffff`` of each serialised key.
 
-    The shard of a key is the remainder of this number and the number of shards.
+    The shard of a key is this number modulo the number of shards.
     """
     hashes = shards_of(keys, _MOST).astype(np.int64)
-    # The hash 2**31 - 1 and the hash 0 have the remainder 0. The first is odd, the second is even.
+    # A remainder of 0 belongs to the hash 2**31 - 1, which is odd, or to the hash 0, which is even.
     zeros = np.flatnonzero(hashes == 0)
     if len(zeros):
         hashes[zeros] = shards_of(keys.take(pa.array(zeros)), 2).astype(np.int64) * _MOST

@@ -63,8 +63,8 @@ def foreign_key_join(
     foreign_key : str or Column
         An expression that returns the foreign key of a version of the left store, such as
         ``"value"`` or ``"get_json_object(value, '$.customer')"``. The expression may use the
-        columns that :func:`read_store` returns for the left store. The type of the result must be
-        binary, or the type of the right store's key serde. A null matches no key of the right
+        columns that :func:`read_store` returns for the left store. The type of the expression must
+        be binary, or the type of the right store's key serde. A null matches no key of the right
         store.
     how : {"inner", "left"}
         What to do with a span during which the foreign key has no version in the right store.
@@ -82,7 +82,7 @@ def foreign_key_join(
     left_spec, right_spec : StoreSpec, optional
         The specs of the stores. A spec is needed only if a serde of the store is not built in.
     broadcast_bytes, cache_bytes : int
-        The arguments of :func:`temporal_join` of the same names, which apply to the right store.
+        The arguments with the same names of :func:`temporal_join`. They apply to the right store.
     storage_options : mapping, optional
         Options of the object stores of both roots.
 
@@ -100,8 +100,8 @@ def foreign_key_join(
     StateError
         A root has no version, or does not have the given version.
     SpecError
-        A spec describes another store than the root contains; the foreign key has the wrong type;
-        or an argument has an unknown value.
+        A spec does not describe the store of its root; the foreign key has the wrong type; or an
+        argument has an unknown value.
     UnsupportedError
         The right store is not versioned. Or the left store is neither versioned nor a key-value
         store with timestamps.

@@ -35,8 +35,8 @@ def load_versions(
     """Read all versions of ``shards``. Return None if the versions exceed ``max_bytes``.
 
     If ``share_as`` is given, the processes of this machine share the memory of the versions. Only
-    the first process that calls the function with this name reads the shards. If the processes
-    cannot share a file, each process has its own copy.
+    the first process that calls the function with the name ``share_as`` reads the shards. If the
+    processes cannot share a file, each process has its own copy of the versions.
     """
 
     def write(file: BinaryIO) -> None:
@@ -66,7 +66,7 @@ class _TooLargeError(Exception):
 def _tables(
     reader: ShardReader, shards: Sequence[Shard], horizons: list[int]
 ) -> Iterator[pa.Table]:
-    """Yield all versions of some shards. Append the start of each history to ``horizons``."""
+    """Yield all versions of shards. Append the start of each shard's history to ``horizons``."""
     for shard in shards:
         horizons.append(NEVER)
         if shard.path is not None:
@@ -100,8 +100,8 @@ def versions_of_keys(
 ) -> Iterator[pa.Table]:
     """Yield tables of the versions of some keys.
 
-    ``earliest`` contains each key's earliest time in ms for which a version is needed. The tables
-    contain the key's version that is valid at this time, and all later versions of the key. The
+    ``earliest`` contains each key's earliest time in ms for which a version is needed. For each
+    key, the tables contain the version that is valid at this time, and all later versions. The
     tables may also contain older versions. See `rows_for` for the requirements on ``keys`` and
     ``earliest``.
     """

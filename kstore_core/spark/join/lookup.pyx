@@ -27,7 +27,7 @@ __all__ = ["VersionIndex"]
 cdef enum:
     BLOCK = 64                  # the number of rows whose keys are prefetched together
 
-# A slot stores the number of a key plus 1 in 32 bits.
+# A slot stores the number of a key plus 1 in 32 bits, which limits the number of versions.
 cdef int64_t MOST_VERSIONS = 0xFFFFFFFE
 cdef uint64_t UNLIMITED = 0xFFFFFFFFFFFFFFFFU
 cdef object MAPPED = object()   # the first argument of an index whose arrays `mapped` sets
@@ -44,8 +44,9 @@ cdef class VersionIndex:
 
     `horizons` contains for each shard the start of the shard's history in ms. The first item
     belongs to shard 0. If a row's time is before the start of the history of its key's shard,
-    `find` returns a version for the row only if the version is still valid. Other versions may have
-    expired, so they cannot be trusted.
+    `find` returns a version for the row only if the version is still valid. `find` returns no other
+    version for such a row, because the store may have removed some of the versions that were valid
+    at the time.
     """
 
     def __cinit__(self, keys, begins, ends, horizons):
@@ -105,7 +106,7 @@ cdef class VersionIndex:
             key_column, begin_column, end_column, "version", &texts, &from_times, &to_times
         )
         if shards < 1:
-            raise ValueError("horizons is empty; pass one horizon for each shard")
+            raise ValueError("horizons is empty; pass the start of the history of each shard")
         if texts.length > MOST_VERSIONS:
             raise OverflowError(
                 f"{texts.length} versions are too many for one index, which can have at most "
@@ -307,7 +308,7 @@ cdef inline bint answers(
 cdef int open_spans(
     Column keys, Column begins, Column ends, str each, Texts *texts, Times *since, Times *until
 ) except -1:
-    """Open columns of keys and spans of time. `each` names what one element of them describes."""
+    """Open columns of keys and spans of time. `each` names their unit in errors, such as `row`."""
     memset(texts, 0, sizeof(Texts))
     keys.as_texts(texts, "keys", False)
     begins.as_times(since, "begins")

@@ -78,8 +78,8 @@ def check_size(name: str, given: Any, what: str = "bytes") -> None:
 def resolvable(names: Sequence[str]) -> tuple[str, ...]:
     """Return ``names`` if Spark can resolve all these column names.
 
-    Otherwise return ``column0``, ``column1``, … Spark cannot resolve duplicate names, and
-    interprets a dot in a name as the access to a field of a struct.
+    If Spark cannot resolve them, return ``column0``, ``column1``, … Spark cannot resolve duplicate
+    names, and interprets a dot in a name as the access to a field of a struct.
     """
     plain = len({name.lower() for name in names}) == len(names)
     if plain and not any(mark in name for name in names for mark in ".`"):
@@ -88,11 +88,11 @@ def resolvable(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def route_rows(df: DataFrame, source: Source, key: int, by: int | None = None) -> DataFrame:
-    """Route each row of ``df`` to the task of its shard, unless every task reads all shards.
+    """Route each row of ``df`` to the task of its shard, if each task reads one shard.
 
     Spark must be able to resolve the column names of ``df``; see `resolvable`. ``key`` is the
     position of the column of keys. ``by`` is the position of a column with the number of each row's
-    shard; if it is None, the shard is computed from the key.
+    shard; if ``by`` is None, the shard is computed from the key.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

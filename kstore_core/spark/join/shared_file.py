@@ -6,9 +6,9 @@
     <cache>/joins/<name>.tmp   an unfinished file
 
 A writer has an exclusive lock on the unfinished file. When the file is complete, the writer renames
-it and makes the lock a shared one. Each reader maps the file and has a shared lock until the
-mapping ends. To wait for the writer, a process waits for a shared lock on the unfinished file. The
-system releases the locks of a killed process, so the next process writes the file anew.
+the file and turns its lock into a shared lock. Each reader maps the file and has a shared lock
+until the mapping ends. To wait for the writer, a process waits for a shared lock on the unfinished
+file. The system releases the locks of a killed process, so the next process writes the file anew.
 
 After a crash of the machine, a complete file may have lost its contents. Therefore the name
 includes the identifier of the machine's boot, so a file from before a crash is never read. Before a
@@ -97,7 +97,7 @@ def _written(path: Path, write: Callable[[BinaryIO], None]) -> mmap.mmap | None:
 
 
 def _map(descriptor: int) -> mmap.mmap:
-    """Map a file for reading. The mapping keeps the lock, because it duplicates the descriptor."""
+    """Map a file for reading. mmap duplicates the descriptor, so the mapping keeps the lock."""
     flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
     return mmap.mmap(descriptor, 0, flags, mmap.PROT_READ)
 

@@ -9,7 +9,7 @@
     the numbers of `_TAIL`
 
 Each part begins at a multiple of 8 bytes. The file is read in place, so its numbers have the byte
-order of the machine. Only processes of one machine share it.
+order of the machine. Only processes of one machine share the file.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ def overlaps(
 
     Row i has the key `keys[i]` and the span from `begins[i]`, inclusive, to `ends[i]`, exclusive.
     Times are int64 in ms. If `ends[i]` is null, the span has no end. If `begins[i]` is null, the
-    row has no span and no pieces. A null key has no versions. The function ignores the horizons of
-    the index.
+    row has no span and no pieces. A null key has no versions. The function ignores the start of a
+    shard's history.
 
     A piece is the part of the span during which the version is valid. If `gaps` is true, the result
     also has a piece, called a gap, for each part of a span during which the key has no version.

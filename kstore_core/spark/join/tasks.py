@@ -41,8 +41,8 @@ class JoinTask:
         The greatest age in ms, inclusive, that a version may have at the row's time. No limit if
         None.
     refuse_expired : bool
-        If true, raise an error for a row without a match whose time is before the history of its
-        key's shard.
+        If true, raise an error for a row that has no match and whose time is before the history of
+        its key's shard.
     check_shards : bool
         If true, check that the key of each row belongs to the shard to which the row was routed.
     """
@@ -112,8 +112,8 @@ class JoinTask:
             raise SpecError(
                 f"a row with the key {key!r} has the partition {shard}, but the key belongs to "
                 f"shard {where[wrong[0]]} of {len(self.source.shards)}. Either the rows were not "
-                "partitioned by Kafka's murmur2, or their topic has another number of partitions "
-                "than the store has shards. Leave out partition_by"
+                "partitioned by Kafka's murmur2, or the number of the topic's partitions differs "
+                "from the number of the store's shards. Leave out partition_by"
             )
 
     def _check_expired(
@@ -177,8 +177,8 @@ def _shard_of(batch: pa.RecordBatch, shards: int) -> int:
     if shard is None or not 0 <= shard < shards:
         raise SpecError(
             f"a row has the partition {shard}, but the store has only the shards 0 to "
-            f"{shards - 1}. The column 'partition' is not that of a topic with {shards} "
-            "partitions. Leave out partition_by"
+            f"{shards - 1}. The rows do not come from a topic with {shards} partitions. Leave "
+            "out partition_by"
         )
     return int(shard)
 

@@ -64,8 +64,8 @@ def temporal_join(
     or tombstone, exclusive. The rows of ``df`` may have any order. Each row matches at most one
     version. A row has no match if its key has no version that was valid at its time, or if its key
     or time is null. The history of a shard lacks versions that have expired. So a row whose time is
-    before the history of its key's shard can match only a version that is still valid. That version
-    must have begun at the row's time or before.
+    before the history of its key's shard can match only a version that began at the row's time or
+    before, and that is still valid.
 
     Python workers cache versions between tasks. On Linux, the workers of a machine that cache the
     same versions share one copy in memory. If the store is small, each worker caches all versions.
@@ -93,8 +93,8 @@ def temporal_join(
         The greatest age in ms, inclusive, that a version may have at the row's time. No limit if
         None.
     on_expired : {"null", "error"}
-        What to do with a row without a match whose time is before the history of its key's shard.
-        ``"null"`` does what ``how`` says, and ``"error"`` fails the job.
+        What to do with a row that has no match and whose time is before the history of its key's
+        shard. ``"null"`` does what ``how`` says, and ``"error"`` fails the job.
     headers : bool
         If true and the store has headers, add a column with the headers of the version.
     prefix : str
@@ -106,8 +106,8 @@ def temporal_join(
         shuffle. The job fails if a row is routed to a shard to which its key does not belong.
     version : int, optional
         The version of the store to join. If None, the version that is newest when
-        ``temporal_join`` is called. A stream reads this version as long as the stream runs, unless
-        ``follow`` is true.
+        ``temporal_join`` is called. If ``follow`` is false, a stream reads this version as long as
+        the stream runs.
     follow : bool
         If true, each task of a stream reads the version of the store that is newest when the task
         starts. The tasks of one micro-batch may then read different versions, and the retry of a
@@ -116,7 +116,7 @@ def temporal_join(
         The spec of the store, which is needed only if a serde of the store is not built in.
     broadcast_bytes : int
         The greatest size of a small store in bytes, inclusive. A store is small if the total size
-        of its files exceeds neither ``broadcast_bytes`` nor ``cache_bytes``. If 0, only an empty
+        of its files is at most ``broadcast_bytes`` and at most ``cache_bytes``. If 0, only an empty
         store is small.
     cache_bytes : int
         The greatest size in bytes of the cache of one Python worker. Versions that workers share

@@ -1,7 +1,7 @@
 """The store that a join reads.
 
 If the versions of the store fit into the cache of a worker, the worker caches the versions.
-Otherwise the worker looks up versions in open shards.
+If they do not fit, the worker looks up versions in open shards.
 """
 
 from __future__ import annotations
@@ -78,10 +78,11 @@ class Source:
             reader.spec.format.name,
             reader.spec.history_retention_ms,
         )
-        # Equal paths contain equal files, unless the root was deleted and copied there again.
-        files = [file.sha256 for each in shards for file in each.files]
+        # The paths alone do not identify the files, because another root may have been copied to
+        # the path of a deleted root.
+        files = tuple(file.sha256 for each in shards for file in each.files)
         versions = CACHE.get(
-            (*stored, reader.spec.value.name, self.cache_bytes),
+            (*stored, files, reader.spec.value.name, self.cache_bytes),
             lambda: load_versions(
                 reader, shards, max_bytes=self.cache_bytes, share_as=repr((stored, files))
             ),
@@ -102,7 +103,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class ShardLookup:
-    """The open shards of a join whose versions exceed the size of a worker's cache.
+    """The open shards of a join, for versions that exceed the size of a worker's cache.
 
     Attributes
     ----------

@@ -191,10 +191,10 @@ def _parts(whole: OffsetRange, at_least: int, total: int) -> Iterable[OffsetRang
 def limited(start: Offsets, end: Offsets, limit: int) -> Offsets:
     """Return the end offset of each partition for a batch of at most ``limit`` offsets.
 
-    A partition's share of the limit is proportional to its number of waiting offsets. Each share is
-    rounded down. The partitions whose shares lost most by the rounding get one more offset each. So
-    the batch has ``limit`` offsets if enough offsets are waiting, and a stream advances even if the
-    limit is 1.
+    A partition's share of the limit is proportional to the number of its unread offsets. Each share
+    is rounded down. The partitions whose shares lost most by the rounding get one more offset each.
+    So the batch has ``limit`` offsets if there are enough unread offsets, and a stream advances
+    even if the limit is 1.
     """
     waiting = {place: max(0, end[place] - start[place]) for place in end}
     total = sum(waiting.values())

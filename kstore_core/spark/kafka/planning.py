@@ -22,7 +22,7 @@ def batch_ranges(options: KafkaOptions) -> list[OffsetRange]:
     Raises SpecError if an option does not name exactly the partitions of the read, or if the end of
     a partition is before its start. Raises StateError if a topic or a partition does not exist.
     Raises InconsistentStateError if records are missing and ``failOnDataLoss`` is true. Raises
-    EngineError if the brokers do not answer or refuse the request.
+    EngineError if the brokers do not answer, or if they refuse the request.
     """
     starting = options.starting or Positions("startingOffsets", EARLIEST)
     ending = options.ending or Positions("endingOffsets")
@@ -71,7 +71,7 @@ def ranges_between(
 def report_loss(options: KafkaOptions, place: Place, found: str) -> None:
     """Report that records of a partition are missing.
 
-    Raises InconsistentStateError if ``failOnDataLoss`` is true, and logs a warning otherwise.
+    Raises InconsistentStateError if ``failOnDataLoss`` is true, and logs a warning if it is false.
     ``found`` says what is wrong with the partition, and begins with a verb.
     """
     lost = f"the partition {place[0]}-{place[1]} at {options.servers} {found}"

@@ -60,8 +60,8 @@ def read_range(options: KafkaOptions, wanted: OffsetRange) -> Iterator[pa.Record
     Some offsets of the range may have no record, because of compaction or transactions. Raises
     InconsistentStateError if records have expired or were deleted and ``failOnDataLoss`` is true.
     Raises CorruptionError if a checksum is wrong, and FormatError if a record's time does not fit
-    into a Spark timestamp. Raises EngineError if the brokers do not answer in time or refuse the
-    request.
+    into a Spark timestamp. Raises EngineError if the brokers do not answer in time, or if they
+    refuse the request.
     """
     cluster = options.cluster()
     consumer = cluster.consumer(isolation=options.isolation)
@@ -101,7 +101,7 @@ class _Reading:
         position, moved_at = self._position, time.monotonic()
         while self._position < end:
             # The first call does not wait. It returns only messages that librdkafka has queued.
-            # If there are none, the second call waits for one message.
+            # If no message is queued, the second call waits for one message.
             messages = consumer.consume(_AT_ONCE, 0) or consumer.consume(1, 0.1)
             found = self._records(messages)
             if found:

@@ -35,10 +35,10 @@ __all__ = ["KafkaStream"]
 class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The stream reader of the data source ``kstore-kafka``.
 
-    On the driver, the reader plans the ranges of offsets of each batch. On the workers, it reads
-    the records of the ranges. Spark stores the offsets in the checkpoint. The reader passes offsets
-    to Spark as nested dicts, such as ``{"topic": {"0": 23}}``. The checkpoints of Spark's own Kafka
-    source have offsets of the same form.
+    On the driver, the reader plans the ranges of offsets of each batch. On the workers, the reader
+    reads the records of the ranges. Spark stores the offsets in the checkpoint. The reader passes
+    offsets to Spark as nested dicts, such as ``{"topic": {"0": 23}}``. The checkpoints of Spark's
+    own Kafka source have offsets of the same form.
     """
 
     def __init__(self, options: KafkaOptions) -> None:
@@ -146,7 +146,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the partitions of ``known`` that are not in ``there``, with their offsets.
 
         If ``failOnDataLoss`` is true, raise an InconsistentStateError for such a partition.
-        Otherwise log a warning for each such partition, but only once.
+        If it is false, log a warning for each such partition, but only once.
         """
         gone = {place: known[place] for place in known.keys() - set(there)}
         for place in sorted(gone.keys() - self._reported):

@@ -14,7 +14,7 @@ from kstore_core.spark.kafka.options import KafkaOptions
 __all__ = ["Brokers"]
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""The internal topics of Kafka. As in Kafka's own consumer, a pattern never matches them."""
+"""Kafka's internal topics. As in Kafka's own consumer, no pattern matches an internal topic."""
 
 
 class Brokers:
@@ -44,8 +44,9 @@ class Brokers:
         """Ask the brokers which partitions the options select, and return those that exist.
 
         ``may_be_gone`` contains the topics that may be missing; None means that every topic may be
-        missing. Raises StateError if another topic is missing, or if a partition of an existing
-        topic is missing. Raises EngineError if the brokers do not answer or refuse the request.
+        missing. Raises StateError if a topic that is not in ``may_be_gone`` is missing, or if an
+        existing topic lacks a partition. Raises EngineError if the brokers do not answer, or if
+        they refuse the request.
         """
         wanted = self._options.topics
         if wanted.pattern is not None:
@@ -72,7 +73,7 @@ class Brokers:
         """Return the end offset of each partition, exclusive.
 
         The end offset is the high watermark if the isolation level is ``read_uncommitted``, and the
-        last stable offset if it is ``read_committed``.
+        last stable offset if the level is ``read_committed``.
         """
         return self._ask(places, LATEST)
 

@@ -42,7 +42,7 @@ class KafkaWriteOptions:
 
         Raises SpecError for an unknown option, a missing option, or a wrong value.
         """
-        # Spark also passes options of its own. Spark's Kafka sink ignores includeHeaders.
+        # Ignore Spark's own options. Ignore includeHeaders too, as Spark's Kafka sink does.
         own = {name: text for name, text in options.items() if name.lower() not in _OF_SPARK}
         given = GivenOptions(own, WRITE_OPTIONS)
         topic: str | None = given.read("topic", lambda _, text: check_topic(text.strip()), None)

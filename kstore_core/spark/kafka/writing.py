@@ -1,9 +1,9 @@
 """The writers of ``format("kstore-kafka")``, which send rows to topics.
 
 With the option ``transactionalId``, each task sends its rows in one transaction. The transaction
-also commits an offset, for a consumer group of this task, with metadata that name the epoch. A task
-that runs again finds the epoch in the metadata, and sends nothing. Without the option, a task that
-runs again sends its rows again.
+also commits an offset, for a consumer group of this task, with metadata that name the epoch, which
+is the micro-batch or the batch job. A task that runs again finds the epoch in the metadata, and
+sends nothing. Without the option, a task that runs again sends its rows again.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class _Sender:
         try:
             if self._group is not None:
                 with self._cluster.explained(_DOING):
-                    # End the transaction of an earlier attempt, so that it cannot commit.
+                    # End the transaction of an earlier attempt, so that the attempt cannot commit.
                     self._producer.init_transactions(self._cluster.timeout_s)
                 self._known = self._committed()
         except BaseException:
@@ -150,7 +150,7 @@ class _Sender:
             raise
 
     def send(self, batch: pa.RecordBatch) -> None:
-        """Send rows, unless an earlier attempt has committed the rows of this epoch."""
+        """Send rows if no earlier attempt has committed the rows of this epoch."""
         self._rows += batch.num_rows
         if self._group is not None:
             self._digest.update(_bytes_of(batch))
@@ -215,10 +215,10 @@ class _Sender:
         if self._known is not None:
             if self._known["digest"] != self._digest.hexdigest():
                 raise StateError(
-                    f"{self._epoch} was written by {self._group} with other rows than this attempt "
-                    "has, so kstore cannot send the epoch again. Write a DataFrame whose "
-                    "partitions keep their rows when Spark repeats a micro-batch, such as the "
-                    "output of a source or of map_state, or leave out transactionalId"
+                    f"{self._group} has already written {self._epoch}, but with rows that differ "
+                    "from the rows of this attempt, so kstore cannot send the epoch again. Write a "
+                    "DataFrame whose partitions keep their rows when Spark repeats a micro-batch, "
+                    "such as the output of a source or of map_state, or leave out transactionalId"
                 )
             return 0
         self._producer.flush(self._cluster.timeout_s + 5)

@@ -2,15 +2,16 @@
 
 An epoch is a micro-batch of a streaming query, or a run of a batch query. The commit of an epoch
 contains the epoch's rows and the epoch's number. After a failure, Spark replays a micro-batch with
-the same rows. If the number of the micro-batch shows that the shard already contains it, the task
+the same rows. If the stored number shows that the shard already contains the micro-batch, the task
 skips the micro-batch.
 
 The metadata key `epochs` of a store contains a JSON object that maps the id of each query to the
 number of the query's last epoch. If a store is one database, the rows, the offsets and this object
-are written in one atomic batch. A window or session store on RocksDB has many databases. The commit
-of such a store writes the newest segment last, together with the object. If this commit is
-interrupted, the epoch is applied again. The result is the same, because a row replaces the value of
-its key, and stream time never decreases.
+are written in one atomic batch. A window or session store on RocksDB has a database for each
+segment, which is a span of time. The commit of such a store writes the newest segment last,
+together with the object. If this commit is interrupted, the epoch is applied again. The repetition
+does not change the result, because a row replaces the value of its key, and stream time never
+decreases.
 """
 
 from __future__ import annotations
@@ -72,9 +73,9 @@ class Epoch:
 def epoch_of_task(run: int | None) -> Epoch:
     """Return the epoch of this Spark task.
 
-    If the task belongs to a micro-batch, the epoch is the micro-batch. Otherwise the epoch is the
-    batch run with the number ``run``. The caller must pass None for a stream. Raises StateError if
-    ``run`` is None and the task belongs to no micro-batch.
+    If the task belongs to a micro-batch, the epoch is the micro-batch. If the task belongs to a
+    batch, the epoch is the batch run with the number ``run``. The caller must pass None for a
+    stream. Raises StateError if ``run`` is None and the task belongs to no micro-batch.
     """
     from pyspark import TaskContext
 
@@ -96,7 +97,7 @@ def epoch_of_task(run: int | None) -> Epoch:
 
 
 def last_epoch(state: StateDirectory, query_id: str) -> int | None:
-    """Return the number of the last epoch of a query that all stores of a directory contain.
+    """Return the number of a query's last epoch that all stores of a directory contain.
 
     Return None if a store contains no epoch of the query. Raises CorruptionError if the stored
     numbers of epochs cannot be read.

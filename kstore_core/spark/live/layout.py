@@ -50,7 +50,7 @@ NEWEST_FORMAT = 2
 
 
 class Layout(Protocol):
-    """The files that describe a state, beside the shards of the state. A file is created once.
+    """The live directory of a state, with the shards and the files that describe the state.
 
     :class:`LiveLayout` implements the protocol on a disk, and
     :class:`~kstore_core.spark.remote.layout.RemoteLayout` on an object store. ``str(layout)`` is
@@ -101,7 +101,8 @@ class Layout(Protocol):
         :mod:`kstore_core.spark.map_state.sharding` explains it. The task waits up to ``timeout_s``
         seconds for a shard that another task has locked.
 
-        Raises StateError if a rescale has sealed the shard for a later document.
+        Raises StateError if a rescale has sealed the shard, so that only tasks that read a later
+        document can commit.
         """
 
 
@@ -127,7 +128,7 @@ class LiveLayout:
         return self.path / f"0_{number}"
 
     def within(self, folder: str) -> LiveLayout:
-        """Return the live directory in a folder of this one, or this one if ``folder`` is empty."""
+        """Return the live directory in ``folder``, or this directory if ``folder`` is empty."""
         return LiveLayout(self.path / folder)
 
     @property
@@ -135,8 +136,8 @@ class LiveLayout:
         """The likely cause, and the remedy, if a task and the driver see different states."""
         return (
             "If the state was rescaled after map_state was called, call map_state again, for a "
-            "stream with the same checkpoint. Otherwise pass a root on a file system that all "
-            "machines share and mount at the same path, or on an object store"
+            "stream with the same checkpoint. If the state was not rescaled, pass a root on a file "
+            "system that all machines share and mount at the same path, or on an object store"
         )
 
     def prepare(self, shards: int) -> None:

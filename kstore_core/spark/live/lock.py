@@ -16,9 +16,9 @@ __all__ = ["StreamLock", "locked"]
 class StreamLock:
     """The lock of a live directory, which only one stream can hold.
 
-    :func:`stream_into` holds the lock while its query runs, and ``format("kstore")`` while it
-    commits an epoch. The constructor takes the lock, and raises StateError if another stream holds
-    the lock. The lock is released by :meth:`release` or at the end of the process.
+    :func:`stream_into` holds the lock while its query runs. The sink ``format("kstore")`` holds the
+    lock while it commits an epoch. The constructor takes the lock, and raises StateError if another
+    stream holds the lock. The lock is released by :meth:`release` or at the end of the process.
     """
 
     def __init__(self, layout: LiveLayout) -> None:

@@ -51,9 +51,9 @@ class LiveShard(Protocol):
     def commit(self, epoch: Epoch) -> bool:
         """Make the changes visible to other machines. The state directory must be closed.
 
-        Return False if another attempt of the same epoch was faster; then the changes have no
-        effect, and a new checkout contains the epoch. Raises StateError if another epoch was
-        committed at the same time.
+        Return False if another attempt of the same epoch was faster. In this case the changes of
+        this attempt have no effect, and a new checkout contains the epoch. Raises StateError if
+        another epoch was committed at the same time.
         """
 
 

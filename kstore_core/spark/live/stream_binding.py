@@ -65,9 +65,9 @@ class StreamBinding:
     def check(self, given: StreamBinding, layout: Layout) -> None:
         """Check that the stream ``given`` is the stream of this binding.
 
-        Raises StateError if ``given`` has another query than this binding. If the query id of
+        Raises StateError if ``given`` and this binding have different queries. If the query id of
         ``given`` is not known yet, the checkpoints are compared instead. Raises SpecError if
-        another property of ``given``, such as the number of shards, is different.
+        another property, such as the number of shards, is different.
         """
         root = _root_of(layout)
         restart = (

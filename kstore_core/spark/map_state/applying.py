@@ -76,7 +76,7 @@ def opened(
         live.path,
         engine=live.engine,
         durability=durability,
-        transactional=True,  # Otherwise rows could be committed without their epoch.
+        transactional=True,  # If False, rows could be committed without their epoch.
         uncommitted_max_bytes=uncommitted_max_bytes,
         lock_timeout_s=lock_timeout_s,
         partition_time=partition_time,

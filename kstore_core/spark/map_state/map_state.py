@@ -85,7 +85,8 @@ def map_state(
         The directory that contains the state, on a disk that the driver and all workers share and
         mount at the same path; or the address of a directory on an object store or HDFS, such as
         ``s3://bucket/prefix``. docs/map-state.md describes the differences. The state is in
-        ``<root>/live/<store>/``. A state that a stream has used belongs to this streaming query.
+        ``<root>/live/<store>/``. A state that a stream has used belongs to the query of this
+        stream.
     schema : StructType or str
         The schema of the rows that ``fn`` returns.
     key : str

@@ -16,7 +16,7 @@ OUTPUT_NOTE = "epoch_output"
 """The metadata key under which a shard stores the output of its last epoch."""
 
 RESCALED_NOTE = "rescaled"
-"""The metadata key that marks a shard made by a rescale, which does not move stored outputs."""
+"""The metadata key of a shard that a rescale made. A rescale does not move stored outputs."""
 
 
 def encode_output(epoch: Epoch, output: pa.RecordBatch, by: str) -> bytes:

@@ -159,9 +159,10 @@ class BoundState(Generic[AnyLayout]):
     def check_seen(self) -> None:
         """Raise StateError if this machine and the driver see different states at the path.
 
-        Each task calls this method before it opens its shard. If the shards are on a disk, the
-        task calls it again after it has locked its shard. A rescale must lock all shards before it
-        replaces the state, so it cannot replace the state after this second call.
+        Each task calls this method before it opens its shard. If the shards are on a disk, the task
+        calls this method again after it has locked its shard. A rescale must lock all shards before
+        it replaces the state. So no rescale can replace the state after the second call, while the
+        task has its lock.
         """
         bound = Sharding.of(self.layout, self.number)
         if bound is None or bound[0] != self.id:
@@ -182,7 +183,7 @@ class BoundState(Generic[AnyLayout]):
         )
 
     def claim(self, query: str) -> None:
-        """Make a streaming query the owner of the state, unless the state already has an owner.
+        """Make a streaming query the owner of the state, if the state has no owner yet.
 
         Each task of a stream calls this method. Raises StateError if another query owns the state.
         """

@@ -137,8 +137,9 @@ class ShardTask:
                 return decode_output(epoch, note, self.schema, self.work.name, live.where)
             clock = store.parts.clock
             if clock is not None:
-                # The rows are processed in the order of their keys, and not of their arrival. Hold
-                # the horizon constant, so that this order does not decide which rows are late.
+                # The rows are processed in the order of their keys, not of their arrival. So that
+                # this order does not decide which rows are late, fix the time before which rows are
+                # late.
                 clock.hold()
             output = self.work(store, rows)
             if self.partition_time is not None:

@@ -3,9 +3,9 @@
 Arrow itself converts 1.5 to 1 in a column of integers, and a datetime to its day in a column of
 dates. In a column of timestamps, Arrow takes a number as microseconds, and a naive datetime as UTC.
 The functions of this module refuse 1.5 as an integer, a datetime as a date, and a naive datetime as
-a timestamp. They take a number as milliseconds. To be fast, a function checks only the set of types
-in a column. If a type is wrong, the function looks for the first wrong value, to name the value in
-the error.
+a timestamp. In a column of timestamps, they take a number as milliseconds. To be fast, a function
+checks only the set of types in a column. If a type is wrong, the function looks for the first wrong
+value, to name the value in the error.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def _running(times: Numbers, owner: Numbers, known: Numbers) -> Numbers:
 
 
 def _sent(read: Numbers, owner: Numbers, remains: npt.NDArray[np.bool_]) -> Numbers:
-    """Return each kept row's partition time just before the next kept row of its partition.
+    """Return, for each kept row, the partition time just before the partition's next kept row.
 
     ``read`` contains the result of `_running` for all rows. ``remains`` is True for the kept rows.
     For the last kept row of a partition, the result is the partition time after all rows.

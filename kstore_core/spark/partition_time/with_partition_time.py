@@ -44,9 +44,9 @@ def with_partition_time(
     then decides from all rows of the partition whether a record is late, not only from the rows
     that reach the stage.
 
-    ``keep`` may remove rows that raise the partition time. The kept row before them then gets a
-    second header ``partition-time`` with the partition time after the removed rows. So the stream
-    time of the next stage does not wait for the next kept row.
+    ``keep`` may remove rows that raise the partition time. The last remaining row before these rows
+    then gets a second header ``partition-time``, with the partition time after the removed rows. So
+    the stream time of the next stage does not wait for the next remaining row.
 
     Parameters
     ----------
@@ -64,8 +64,8 @@ def with_partition_time(
         The name of the column of times. The type of the column must be timestamp, or long with ms
         since the epoch.
     headers : str
-        The name of the column of headers, which is added if ``df`` lacks it. If a row already has
-        headers ``partition-time``, they are replaced.
+        The name of the column of headers. If ``df`` lacks this column, the column is added. If a
+        row already has headers ``partition-time``, they are replaced.
     partitions : int, optional
         The number of tasks, among which the partitions are divided. If None, an existing root keeps
         its number of tasks, and a new root gets ``spark.sql.shuffle.partitions`` tasks.

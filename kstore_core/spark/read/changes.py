@@ -46,8 +46,8 @@ def read_changes(
     reverted does not appear. Shards with equal files are not opened.
 
     The records of a versioned store are the versions of its keys. A new version of a key is an
-    ``insert``. A version that ended is an update, because its ``valid_to`` changed. An expired
-    version is a ``delete``.
+    ``insert``. A version of a key that ended is an update, because its ``valid_to`` changed. An
+    expired version of a key is a ``delete``.
 
     Parameters
     ----------

@@ -60,7 +60,8 @@ def _scans(
 ) -> Iterator[tuple[Iterable[Chunk], Iterable[Chunk]]]:
     """Yield pairs of a scan of each store. The two scans of a pair have the same order of keys.
 
-    There is one pair for a key-value store, and one pair for each segment of other stores.
+    There is one pair for a key-value store. For other stores, there is one pair for each segment,
+    which is a span of time.
     """
     if spec.shape == "key_value":
         yield _all_rows(before), _all_rows(after)

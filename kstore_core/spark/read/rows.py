@@ -123,7 +123,7 @@ def _version_rows(store: Any, selection: Selection) -> Iterator[tuple[pa.Array, 
 
 
 def _within(prefix: bytes | None) -> Bounds:
-    """Return the bounds of the keys that begin with ``prefix``, or of all keys if it is None."""
+    """Return the bounds of the keys that begin with ``prefix``, or of all keys without a prefix."""
     return Bounds() if prefix is None else Bounds(prefix, after_prefix(prefix))
 
 
@@ -161,7 +161,7 @@ def _earliest(store: Any, selection: Selection) -> int:
 
 
 def _valid(selection: Selection, table: pa.Table) -> pa.ChunkedArray | None:
-    """Return a mask that is true for the selected versions, or None if all are selected."""
+    """Return a mask that is true for the selected versions, or None if all versions are."""
     first, last = selection.as_of, selection.as_of
     if selection.history:
         first, last = selection.from_ts, selection.to_ts

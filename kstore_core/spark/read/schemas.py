@@ -53,7 +53,7 @@ def record_schema(
 def store_schema(spec: StoreSpec, *, as_millis: bool) -> pa.Schema:
     """Return the schema of a store's records.
 
-    Times are int64 in ms if ``as_millis`` is true, and Spark timestamps otherwise.
+    Times are int64 in ms if ``as_millis`` is true, and Spark timestamps if it is false.
     """
     import pyarrow as pa
 

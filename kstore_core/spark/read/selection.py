@@ -95,7 +95,7 @@ def _millis(time: Time | None) -> int | None:
 def key_bytes(spec: StoreSpec, key: Any) -> bytes:
     """Serialise a key with the store's key serde.
 
-    Raise a SpecError if the key is None, or if the serde cannot serialise it.
+    Raise a SpecError if the key is None, or if the serde cannot serialise the key.
     """
     try:
         raw = None if key is None else spec.key.serialize(key, Headers())

@@ -58,7 +58,7 @@ def read_streams_dir(
     spec : StoreSpec
         The spec of the store. The directory does not contain a spec.
     partitions : sequence of int, optional
-        Read only the tasks with these partition numbers; each must exist. If None, read all tasks,
+        Read only the tasks with these partition numbers, which must exist. If None, read all tasks,
         and warn if there are gaps in the partition numbers.
     as_of, history, from_ts, to_ts, key, keys, prefix, columns, headers, timestamps
         The options of :func:`kstore_core.spark.read_store`. A key is looked up in every task,

@@ -1,9 +1,9 @@
 """The files of changes, each of which contains what one epoch wrote to a shard.
 
 A file is an Arrow stream with the columns ``key`` and ``value``, compressed by zstd. A record batch
-of the stream contains the rows that one write puts into one namespace. A record batch for another
-operation has no rows. The metadata of the record batch describe the operation as JSON. A null value
-deletes its key.
+of the stream contains the rows that one write puts into one namespace (an ordered map of a
+database). A record batch for an operation other than a write has no rows. The metadata of each
+record batch describe its operation as JSON. A null value deletes its key.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def encode_changes(operations: Iterable[Operation]) -> bytes:
                     "child": operation.child,
                     "name": operation.name,
                     "namespace": namespace,
-                    "continues": place > 0,  # the same write as the previous record batch
+                    "continues": place > 0,  # in the write of the previous record batch
                     "deleted_ranges": [
                         [lo.hex(), None if hi is None else hi.hex()]
                         for lo, hi in rows.deleted_ranges
@@ -64,7 +64,7 @@ def decode_changes(data: bytes, where: str) -> Iterator[Operation]:
     except (pa.ArrowException, ValueError, KeyError, TypeError) as error:
         raise CorruptionError(
             f"{where} cannot be read as a file of changes ({type(error).__name__}: {error}). If a "
-            "newer kstore wrote it, upgrade kstore; otherwise restore the file from a copy"
+            "newer kstore wrote the file, upgrade kstore; if not, restore the file from a copy"
         ) from error
 
 
@@ -137,6 +137,6 @@ def apply_changes(engine: Engine, root: Path, operations: Iterable[Operation]) -
                 else:
                     without(engine.rename_child, each.store, each.child, each.name)
     finally:
-        with ExitStack() as closing:  # closes all databases, even if one raises
+        with ExitStack() as closing:  # closes all databases, even if a close fails
             for database in databases.values():
                 closing.callback(database.close)

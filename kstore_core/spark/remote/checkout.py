@@ -44,7 +44,7 @@ class RemoteShard:
     commits : ShardCommits
         The commits of the shard.
     copy : LocalCopy
-        The copy, which this task has locked.
+        The copy of the shard on this machine, which this task has locked.
     engine : RecordingEngine
         The engine that records the changes of the task.
     compact_every : int
@@ -52,9 +52,9 @@ class RemoteShard:
     base : ShardCommit, optional
         The commit that the task continues, or None for a new shard.
     uploaded : mapping
-        The stamps of the files of the newest checkpoint.
+        The stamps (inode, time and size) of the files of the newest checkpoint.
     is_current : bool
-        True while the copy contains the state of ``base``.
+        True while the copy contains the state of the commit ``base``.
     is_filled : bool
         True if the copy contains a published shard, which no changes describe.
     document : int
@@ -120,7 +120,7 @@ class RemoteShard:
         )
 
     def check_unsealed(self, newest: ShardCommit) -> None:
-        """Raise StateError if a rescale has sealed the shard for a later document."""
+        """Raise StateError if a rescale allows only tasks with a later document to commit."""
         if newest.sealed > self.document:
             raise StateError(
                 f"{self.where} was sealed by a rescale of the state, so the task committed "
@@ -177,8 +177,9 @@ def checked_out(
     """Update the copy of a shard to the newest commit, and yield the shard.
 
     Raises EngineLockedError if another task on this machine uses the copy for ``timeout_s``
-    seconds. Raises StateError if a rescale to a later document of the state than ``document`` has
-    sealed the shard. Raises CorruptionError if a file is missing or differs from its commit.
+    seconds. Raises StateError if a rescale has sealed the shard, so that only tasks with a later
+    document than ``document`` can commit. Raises CorruptionError if a file is missing or differs
+    from its commit.
     """
     with copy.locked(timeout_s):
         inner = make_engine(engine)
@@ -239,7 +240,8 @@ def _fetched(commits: ShardCommits, commit: ShardCommit, engine: Engine, path: P
 def _newest(commits: ShardCommits, known: ShardCommit | None) -> ShardCommit | None:
     """Return the newest commit, or None if the shard has none.
 
-    The newest commit may be removed by a vacuum as soon as there is a newer one, so look again.
+    If a newer commit follows, a vacuum may remove this commit before the read. In this case, look
+    again.
     """
     while True:
         numbers = commits.numbers(0 if known is None else known.number)

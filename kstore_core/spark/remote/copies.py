@@ -8,11 +8,11 @@
     <cache>/live/<state>/<shard>.out/    an unfinished upload of a version
 
 A task removes the file ``<shard>.json`` before it changes the directory. The task writes the file
-again when its commit is on the object store. So after the death of a task, or a refused commit, the
-file is missing, and the next task on this machine makes a new copy. The file also contains the
-stamps of all files of the directory, and the id of the current boot of the machine. A copy with
-other stamps is not used. A copy of an earlier boot is not used either, because a power failure may
-have lost a part of the copy.
+again when its commit is on the object store. If the task was killed, or if its commit was refused,
+the file is missing, and the next task on this machine makes a new copy. The file also contains the
+stamp (inode, time and size) of each file of the directory, and the id of the current boot of the
+machine. If a stamp has changed, the copy is not used. A copy of an earlier boot is not used either,
+because a power failure may have lost a part of the copy.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """The content of the file beside a copy.
+    """The content of the file ``<shard>.json`` of a copy.
 
     Attributes
     ----------
     commit : str
         The text of the commit whose state the copy contains.
     uploaded : mapping
-        The stamps of the files of the newest checkpoint when they were uploaded or fetched.
+        The stamps of the files of the newest checkpoint, as they were at the upload or the fetch.
     """
 
     commit: str

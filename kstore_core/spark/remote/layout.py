@@ -32,7 +32,7 @@ from kstore_core.spark.root.storage.base import Storage
 __all__ = ["COMPACT_EVERY", "RemoteLayout", "check_compact_every", "layout_of"]
 
 COMPACT_EVERY = 10
-"""The default number of files of changes after which a checkpoint may replace them."""
+"""The default number of files of changes after which a checkpoint may replace these files."""
 
 
 @dataclass(frozen=True, slots=True)

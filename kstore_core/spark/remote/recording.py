@@ -28,7 +28,8 @@ class Operation:
     store : str
         The name of the store.
     child : str, optional
-        The name of the segment, or None if the store is one database.
+        The name of the segment, which is one of the store's databases; None if the store is one
+        database.
     name : str
         The namespace that was dropped, or the new name of the segment.
     batch : mapping of str to Rows

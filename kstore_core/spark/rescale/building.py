@@ -81,7 +81,7 @@ class LiveFolder:
         return Path(tempfile.mkdtemp(prefix=".shard-", dir=self.path))
 
     def put(self, shard: Shard, built: Path, attempt: int) -> Shard:
-        """Rename a shard into the folder, unless another attempt has renamed its shard before."""
+        """Rename a shard into the folder, if no other attempt has renamed its shard before."""
         try:
             built.rename(self.path / built.name)
         except OSError:
@@ -134,7 +134,7 @@ class BuildTask:
             message = {"shard": dataclasses.asdict(done)}
         except _UnreadableError as error:
             message = error.message
-        except Exception as error:  # noqa: BLE001 - failure raises errors that Spark may retry
+        except Exception as error:  # noqa: BLE001 - failure() raises errors that Spark may retry
             message = failure(error, number)
         yield pa.RecordBatch.from_pydict({"message": [json.dumps(message)]}, schema=_MESSAGE)
 
@@ -244,7 +244,7 @@ class _Rows:
         The greatest segment number among the rows that :meth:`chunks` has yielded.
     earliest : int, optional
         The least time in ms among the rows that :meth:`chunks` has yielded. None if the store has
-        no segments, or before the first row.
+        no segments, or if no row was yielded yet.
     """
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:

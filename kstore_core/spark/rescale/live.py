@@ -101,7 +101,7 @@ def rescale_state(
         for number in range(sharding.partitions):
             locks.enter_context(_locked(_path(state, number), sharding.engine))
         state.check_seen()
-        for left in layout.path.glob(f"{_SCRATCH}*"):  # of a driver that was killed
+        for left in layout.path.glob(f"{_SCRATCH}*"):  # left by a driver that was killed
             shutil.rmtree(left)
         scratch = layout.path / f"{_SCRATCH}{uuid.uuid4().hex}"
         scratch.mkdir()
@@ -203,9 +203,9 @@ def merged(
         if stored is not None and spec != stored:
             raise StateError(
                 f"shard {number} of {layout} was written with another spec than shard "
-                f"{written[-1]}: {spec.describe()}, not {stored.describe()}. Make the specs "
-                "equal: run the query with its present spec until each shard has received rows, or "
-                "use kstore upgrade. Then rescale again"
+                f"{written[-1]}. Shard {number} has {spec.describe()}, and shard {written[-1]} "
+                f"has {stored.describe()}. Make the specs equal: run the query with its present "
+                "spec until each shard has received rows, or use kstore upgrade. Then rescale again"
             )
         stored = spec
         written.append(number)
@@ -222,7 +222,7 @@ def _publish(layout: LiveLayout, sharding: Sharding, partitions: int, scratch: P
     while f"rescaled-{count}" in taken:
         count += 1
     folder = layout.path / f"rescaled-{count}"
-    for left in scratch.glob(".shard-*"):  # of tasks that were killed
+    for left in scratch.glob(".shard-*"):  # left by tasks that were killed
         shutil.rmtree(left)
     scratch.rename(folder)
     sync_directory(layout.path)

@@ -66,10 +66,10 @@ def merged_offsets(
 def _prefixes(
     parent: Shard, source: Source, of_parent: KeyClass, shared: KeyClass
 ) -> tuple[int | None, list[_Prefix]]:
-    """Return the offsets of a source partition that a parent has for the keys ``shared``.
+    """Return the offsets of a source partition in an old shard, for the keys ``shared``.
 
-    The first item is the offset up to which the parent contains the records of all these keys. The
-    second item has the greater offsets for some of these keys.
+    The first item is the offset up to which the old shard ``parent`` contains the records of all
+    these keys. The second item has the greater offsets for some of these keys.
     """
     whole = [each.offset for each in parent.offsets if (each.topic, each.partition) == source]
     partial: list[_Prefix] = []

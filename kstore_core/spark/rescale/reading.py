@@ -52,7 +52,7 @@ class OldShards(Protocol):
         """The name of the engine of the shards."""
 
     def place(self, number: int) -> AbstractContextManager[Path | None]:
-        """Return a context manager of the state directory of a shard; None if it has no store."""
+        """Return a context manager of a shard's state directory, or of None without a store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +96,11 @@ class RowsTask:
             for number in batch.column(0).to_pylist():
                 try:
                     yield from self.read(number)
-                except Exception as error:  # noqa: BLE001 - failure raises errors to retry
+                except Exception as error:  # noqa: BLE001 - failure() raises errors to retry
                     yield _about([number % self.after], number, failure(error, number))
 
     def read(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Yield a description of an old shard for each of its new shards, and then its rows.
+        """Yield a description of an old shard for each of its new shards, and then the rows.
 
         Expired rows are left out, because a new shard may have an earlier stream time, at which
         these rows would not be expired.

@@ -2,9 +2,9 @@
 
 A document of the state is a file with the state's properties. The rescale first seals each shard
 with a commit. After this commit, only tasks that were bound to the next document can commit. Then
-the rescale builds the new shards in a new folder. At last it puts the next document, which names
-this folder. Only one writer can put the next document: this rescale, another rescale, or the undo
-of a rescale that failed.
+the rescale builds the new shards in a new folder. At last, the rescale writes the next document,
+which names this folder. Only one writer can create the next document: this rescale, another
+rescale, or the undo of a rescale that failed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _LOCK_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class SealedShards:
-    """The sealed shards, which no query can change. ``number`` is that of the next document."""
+    """The sealed shards, which no query can change. ``number`` belongs to the next document."""
 
     layout: RemoteLayout
     identity: str
@@ -96,19 +96,19 @@ class SealedShards:
         text, name = sharding.to_json(), document_name(self.number)
         try:
             created = self.layout.create(name, text)
-        except (OSError, KStoreError):  # Perhaps only the answer was lost.
+        except (OSError, KStoreError):  # The write may have succeeded.
             if self.layout.read(name) != text:
                 raise
             return
         if not created and self.layout.read(name) != text:
             raise CommitConflictError(
-                f"{self.layout}/{name} was put by another rescale, or by its undo, so the new "
-                "shards are not used. A vacuum removes them. Check the present number of shards, "
-                "and rescale again if you need another number"
+                f"{self.layout}/{name} was written by another rescale, or by an undo of this one, "
+                "so the new shards are not used. A vacuum removes them. Check the present number "
+                "of shards, and rescale again if you need another number"
             )
 
     def undo(self) -> None:
-        """Let queries continue with the shards as they are."""
+        """Undo the seals, so that queries can continue with the present shards."""
         self.publish(self.sharding)
 
 
@@ -197,7 +197,7 @@ def _sealed(
 
 def _newest(commits: ShardCommits) -> ShardCommit | None:
     while numbers := commits.numbers():
-        with contextlib.suppress(FileNotFoundError):  # A vacuum has removed it: list again.
+        with contextlib.suppress(FileNotFoundError):  # A vacuum has removed the commit.
             return commits.read(numbers[-1])
     return None
 

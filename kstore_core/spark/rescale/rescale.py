@@ -59,16 +59,16 @@ def rescale(
 
     Kafka's murmur2 partitioner selects the new shard of each key. The rows keep their bytes, with
     headers, times and history. In window and session stores, expired rows are left out. If a new
-    shard gets keys of several old shards, its stream time is the least of theirs. In a key-value
-    store it is the greatest.
+    shard gets keys of several old shards, its stream time is the least stream time of these old
+    shards, or in a key-value store the greatest.
 
     For a root of :func:`write_store`, the function publishes a new version. Earlier versions can
-    still be read with ``version=``. The new version keeps exact offsets, so a later write skips the
-    records that the store already contains, as it would without the rescale.
+    still be read with ``version=``. The new version keeps exact offsets, so a later write skips
+    exactly the records that it would have skipped without the rescale.
 
     For a state of :func:`map_state`, stop the query first. The next run of the query, with the same
     checkpoint, uses the new shards if it leaves out ``partitions`` or passes the new number. If the
-    query was stopped within a micro-batch, the next run raises a StateError. Its message says how
+    query was stopped within a micro-batch, the next run raises a StateError, whose message says how
     to return to the old shards.
 
     Parameters
@@ -79,7 +79,7 @@ def rescale(
         The new number of shards.
     store : str, optional
         The name of a store of :func:`map_state`, to rescale the state of that store. If None, the
-        newest version of the root is rescaled. If the root has no version, its only state is.
+        newest version of the root is rescaled, or the only state of a root without versions.
     storage_options : mapping, optional
         Options of the object store of ``root``, as for :func:`write_store`.
     spark : SparkSession, optional
@@ -103,7 +103,7 @@ def rescale(
     EngineLockedError
         A task of a query has a shard of the state open.
     CommitConflictError
-        Another writer has published a version since the job began. Nothing was published.
+        Another writer has published a version since the job began. The rescale published nothing.
     CorruptionError
         A shard is damaged.
     StorageFullError

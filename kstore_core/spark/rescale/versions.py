@@ -57,15 +57,16 @@ def rescale_versions(
     except BaseException:
         if manifest is None or not is_connect(spark):
             on_server(spark, job.discard)
-        # With Spark Connect, the publishing task may still run, so the files stay until a vacuum.
+        # With Spark Connect, the publishing task may still run, so a vacuum must remove the files.
         raise
 
 
 def new_shards(shards: tuple[Shard, ...], partitions: int, shape: str) -> tuple[Shard, ...]:
-    """Return new shards without rows, but with the merged offsets and stream times of the old ones.
+    """Return new shards without rows, but with the merged offsets and stream times of old shards.
 
-    In a key-value store, the stream time of a new shard is the greatest of its old shards. In other
-    stores, it is the least, because stream time determines which rows have expired.
+    In a key-value store, the stream time of a new shard is the greatest stream time of its old
+    shards. In other stores, it is the least of these times, because stream time determines which
+    rows have expired.
     """
     before = len(shards)
     made = []

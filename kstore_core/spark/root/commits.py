@@ -160,7 +160,7 @@ class ShardCommits:
             self.storage.put_new(self.name_of(commit.number), text)
         except FileExistsError:
             return self.read(commit.number)
-        except (OSError, KStoreError):  # Perhaps only the answer was lost.
+        except (OSError, KStoreError):  # The write may have succeeded.
             try:
                 return self.read(commit.number)
             except FileNotFoundError:

@@ -112,7 +112,7 @@ class Inbox:
                 raise StateError(
                     f"{self.storage.name}/{self.place} lacks a file with rows of epoch "
                     f"{self.epoch} ({error}). Either a vacuum with a grace_s shorter than the "
-                    "epoch has removed it, or another process has committed the epoch. "
+                    "epoch has removed the file, or another process has committed the epoch. "
                     f"{_RESTART}"
                 ) from error
         return pa.concat_tables(tables) if tables else None
@@ -135,7 +135,7 @@ class Inbox:
     def _here(self) -> Iterator[Path]:
         """Return a context manager of a directory on this machine for files of the inbox.
 
-        On a disk, it is the root. On an object store, it is a temporary directory.
+        On a disk, the directory is the root. On an object store, it is a temporary directory.
         """
         if self.storage.path is not None:
             yield self.storage.path

@@ -21,8 +21,8 @@ __all__ = ["MANIFEST_FORMAT", "File", "Manifest", "Offset", "Shard", "manifest_s
 MANIFEST_FORMAT = 3
 """The newest layout of a manifest that this kstore reads and writes.
 
-A manifest of layout 2 may name files that earlier attempts uploaded. A manifest of layout 3 may
-also describe a rescaled store.
+A manifest of layout 2 may name files that earlier jobs uploaded. A manifest of layout 3 may also
+describe a rescaled store.
 """
 
 
@@ -39,8 +39,8 @@ class File:
     sha256 : str
         The SHA-256 of the content in hexadecimal.
     at : str, optional
-        The path relative to the root if an earlier attempt uploaded the file, or None if the file
-        is in the shard's directory.
+        The path relative to the root if the file is in the directory of an earlier upload, or None
+        if the file is in the shard's directory.
     """
 
     path: str
@@ -73,13 +73,14 @@ class Shard:
     replayed : int
         The number of records that the job skipped because the shard contained their offsets.
     stream_time : int
-        The stream time in ms, or -1 if the shard has no records: the greatest record time, or a
-        greater partition time. A rescale sets it to the least stream time of the old shards from
-        which the shard has keys, or in a key-value store to the greatest.
+        The stream time in ms, which is the greatest record time or a greater partition time; -1 if
+        the shard has no records. A rescale sets the stream time to the least stream time of the old
+        shards from which the shard has keys, or in a key-value store to the greatest.
     offsets : tuple of Offset
         The last offset of each source partition.
     ahead : tuple of Ahead
-        Greater offsets that apply only to some keys of the shard, after a rescale.
+        Offsets greater than ``offsets``, which after a rescale apply only to some keys of the
+        shard.
     """
 
     shard: int

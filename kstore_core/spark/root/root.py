@@ -147,7 +147,7 @@ class Root:
         except FileExistsError:
             if not self._is(name, text):
                 raise self._conflict(manifest.version) from None
-        except (OSError, KStoreError):  # Perhaps only the answer was lost.
+        except (OSError, KStoreError):  # The write may have succeeded.
             if not self._is(name, text):
                 raise
 
@@ -220,8 +220,8 @@ class Root:
             raise FileNotFoundError(
                 f"{self}/{self.attempts(job)} does not exist on {this_worker()}. Either the job "
                 "has ended, or the path of the root leads to different directories on this machine "
-                "and on the driver. Call kstore_core.spark.check_cluster(spark, root) to find out "
-                "which"
+                "and on the driver. To find the cause, call "
+                "kstore_core.spark.check_cluster(spark, root)"
             )
         return upload_files(self.storage, source, place, parent, stamps)
 
@@ -233,8 +233,8 @@ class Root:
         """Return a context manager of a local directory with the files of a published shard.
 
         The caller must only read the directory. If the root is local and all files are in the
-        shard's directory, the result is that directory, and the file sizes are checked. Otherwise
-        the result is a copy in the cache. All bytes of the copy were checked when it was made.
+        shard's directory, the result is that directory, and the file sizes are checked. If not, the
+        result is a copy in the cache. All bytes of the copy were checked when the copy was made.
 
         Raise a CorruptionError if a file is missing, or differs from the manifest.
         """

@@ -119,9 +119,9 @@ def fetch_files(
     """Copy a published shard to the new local directory ``target``, and check every byte.
 
     If ``linked`` is true, immutable files may become hard links to the files of the root. For each
-    file, the function calls ``there`` with the file and the path to create. ``there`` must return
-    True if it has created the file without the storage, and False if the storage must create it.
-    ``remedy`` is the advice at the end of an error.
+    file, the function calls ``there`` with the file and the path to create. The result must be True
+    if ``there`` has created the file, and False if the function must fetch the file from the
+    storage. ``remedy`` is the advice at the end of an error.
 
     Raise a CorruptionError if a file is missing, or differs from the manifest.
     """

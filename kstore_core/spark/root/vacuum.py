@@ -56,23 +56,24 @@ def vacuum(
     """Remove the files that failed and killed jobs have left in a root.
 
     With ``keep_versions``, remove old versions too. A vacuum never removes a file that a remaining
-    version names. It also spares every file of a job that has written within the last ``grace_s``
+    version names. It also keeps every file of a job that has written within the last ``grace_s``
     seconds. So a job that runs at the same time is safe if it takes less than ``grace_s``. The
     incomplete manifest of a writer that was killed is removed after the same time.
 
-    A vacuum also removes what the killed tasks of a sink have left in the inbox of an epoch, if no
-    task has written to this inbox within ``grace_s``. A vacuum also removes the files of live
-    shards that the newest commit of their shard does not name, if the files are older than
-    ``grace_s``. A query may run at the same time.
+    A vacuum also removes the files that killed tasks of a sink have left in an inbox (the directory
+    for the rows of an epoch), if no task has written to this inbox within ``grace_s``. A vacuum
+    also removes the files of live shards that the newest commit of their shard does not name, if
+    the files are older than ``grace_s``. A query may run at the same time.
 
     Parameters
     ----------
     root : path or address
         The root of a store.
     grace_s : float
-        The grace time in seconds, 0 or more. The files of a job may be removed this long after the
-        job's last write. A version may be removed this long after the next version was published.
-        The age of a file is this machine's clock minus the file's time in the storage.
+        The grace time in seconds, 0 or more. The files of a job may be removed when this time has
+        passed since the job's last write. A version may be removed when this time has passed since
+        the next version was published. The age of a file is this machine's clock minus the file's
+        time in the storage.
     keep_versions : int, optional
         The number of newest versions to keep, at least 1. If None, all versions are kept.
     dry_run : bool
@@ -116,8 +117,8 @@ def _vacuum(
 ) -> Vacuumed:
     at = Root.at(root, storage_options)
     before_ms = time.time() * 1000 - grace_s * 1000
-    # List the attempts before the versions. A version that is published after this listing then
-    # names no old attempt that the listing contains.
+    # List the attempts before the versions. If a job publishes a version between the two listings,
+    # the versions then include this version, so its files are not removed.
     attempts = at.storage.files(ATTEMPTS)
     manifests = at.storage.files(MANIFESTS)
     live = at.storage.files(LIVE)
@@ -150,8 +151,8 @@ def _expired(
 ) -> list[int]:
     """Return the versions to remove.
 
-    These are the versions before the newest ``keep_versions`` whose next version was published
-    before ``before_ms``.
+    A version is removed if it is older than the newest ``keep_versions`` versions, and if the next
+    version was published before ``before_ms``.
     """
     if keep_versions is None:
         return []

@@ -1,7 +1,8 @@
 """The registration of those data sources of kstore that Spark does not find.
 
 Spark searches the directories of ``sys.path`` for packages ``pyspark_*``. After an editable
-installation, kstore's packages are in none of these directories, because an import hook finds them.
+installation, kstore's packages are in none of these directories, because an import hook finds the
+packages.
 """
 
 from __future__ import annotations

@@ -46,10 +46,10 @@ def on_server(
     """Call a function where the root is, and return its result.
 
     With a classic session or None, call the function in this process. With a session of Spark
-    Connect, call it in one task on the cluster. The arguments, the result and the exceptions of the
-    function must then support pickle. Spark may call the function again if the worker of the task
-    dies, so the function must be idempotent. Exceptions and warnings of the task are raised in this
-    process.
+    Connect, call the function in one task on the cluster. The arguments, the result and the
+    exceptions of the function must then support pickle. Spark may call the function again if the
+    worker of the task dies, so the function must be idempotent. Exceptions and warnings of the task
+    are raised in this process.
     """
     if spark is None or not is_connect(spark):
         return function(*args, **kwargs)

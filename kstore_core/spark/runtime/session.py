@@ -68,7 +68,8 @@ def local_session(
     Raises
     ------
     EngineUnavailableError
-        PySpark or a Java for PySpark is missing. The message has the command that installs it.
+        PySpark or a Java for PySpark is missing. The message has a command that installs the
+        missing part.
     ValueError
         ``cores`` or ``shuffle_partitions`` is below 1, or ``driver_memory`` is not a size that Java
         accepts.
@@ -92,7 +93,8 @@ def local_session(
     if running is not None:
         return running
     use_java()
-    # Tasks use PYSPARK_PYTHON. Data sources use PYSPARK_DRIVER_PYTHON, which may be jupyter.
+    # Tasks use PYSPARK_PYTHON. Data sources use PYSPARK_DRIVER_PYTHON, which may be jupyter. So set
+    # both.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)

@@ -25,7 +25,7 @@ from kstore_core.errors import KStoreError
 __all__ = ["kstore_error", "told", "typed_errors", "without_traceback"]
 
 _RUNTIME, _HIDE = "SPARK_PYTHON_RUNTIME", "SPARK_HIDE_TRACEBACK"
-"""Environment variables of Spark, not of kstore. Spark sets the first in its Python processes."""
+"""Environment variables of Spark, not of kstore. Spark sets the first variable for Python."""
 
 _NOTE = "\n[kstore: "
 _MOST = 2000

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["apply_log", "apply_logs"]
 
 _PIECES = 8
-"""The number of pieces into which a run is divided for the restore of a versioned store."""
+"""The number of pieces into which a run of records is divided to restore a versioned store."""
 
 
 def apply_log(
@@ -37,8 +37,8 @@ def apply_log(
     ``store`` must be the only store of ``state``. If ``partition_time`` is true, the times in the
     headers ``partition-time`` of the records also advance stream time.
 
-    Raise a SpecError if :func:`kstore_core.restore.restore` does so. Raise a FormatError if the
-    value of a header ``partition-time`` does not have 8 bytes.
+    Raise the SpecErrors of :func:`kstore_core.restore.restore`. Raise a FormatError if the value of
+    a header ``partition-time`` does not have 8 bytes.
     """
     if not partition_time or not len(log):
         return _restored(store, log)
@@ -67,7 +67,7 @@ def apply_logs(
 
     The result is the same as that of one call of :func:`apply_log` with all records. If the store
     is versioned and empty, the function divides the records by key into files in ``scratch``. It
-    then computes the rows of each key from all versions of the key. In this case, ``max_bytes``
+    then computes the rows of each key from all versions of the key. For such a store, ``max_bytes``
     limits the size of the records in memory.
     """
     if not can_restore_history(store):

@@ -1,6 +1,6 @@
 """An iterator over the records that a write adds to a shard.
 
-The iterator omits the records that the version of the shard to continue contains already.
+The iterator omits the records that the continued version of the shard already contains.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ __all__ = ["FreshLogs"]
 class FreshLogs:
     """An iterator over the runs of a spool, without the records that the parent shard contains.
 
-    The parent is the shard in the version that the write continues. The attributes ``replayed``,
-    ``offsets`` and ``stream_time`` describe only the runs that the iterator has read so far.
+    A run is a log that fits into memory. The parent is the shard in the version that the write
+    continues. The attributes ``replayed``, ``offsets`` and ``stream_time`` describe only the runs
+    that the iterator has read so far.
 
     Attributes
     ----------

@@ -80,8 +80,8 @@ class ShardLog:
     def of(cls, rows: pa.Table, spec: StoreSpec) -> ShardLog:
         """Make a log from a table that has the columns of a changelog.
 
-        The rows may have any order. Raise a SpecError if a column contains nulls and is neither
-        ``value`` nor ``headers``. Raise a SpecError if a header has no key, if a key does not fit
+        The rows may have any order. Raise a SpecError if a column other than ``value`` and
+        ``headers`` contains nulls. Raise a SpecError if a header has no key, if a key does not fit
         the store, or if a partition or an offset is out of range.
         """
 
@@ -192,7 +192,8 @@ class ShardLog:
         """Return the number of each record's shard.
 
         If ``by_key`` is true or the log has no column ``partition``, the murmur2 hash of the key
-        selects the shard. Otherwise the column ``partition`` contains the number of the shard.
+        selects the shard. If ``by_key`` is false and the log has this column, the column contains
+        the number of the shard.
         """
         if by_key or self.sources is None:
             return np.asarray(shards_of(self.users, partitions), np.int64)
@@ -214,7 +215,8 @@ class ShardLog:
         """Raise a SpecError if a record does not belong to ``shard``.
 
         A record belongs to ``shard`` if the murmur2 hash of its key selects this shard of the
-        ``partitions`` shards. If the log has a column ``shard``, this column must agree.
+        ``partitions`` shards. If the log has a column ``shard``, this column must contain the same
+        number.
         """
         given = np.zeros(0, np.int64) if self.shards is None else integers(self.shards)
         outside = np.flatnonzero(given != shard)
@@ -352,7 +354,7 @@ def _whole(times: pa.Array, spec: StoreSpec) -> Indices:
                 f"{len(finer)} of {len(times)} records have times with microseconds, such as "
                 f"{times[int(finer[0])].as_py()}, but the versions of the store {spec.name!r} have "
                 "milliseconds. If a key has two versions within one millisecond, only one of them "
-                "would be stored. Pass date_trunc('MILLISECOND', timestamp) if that is intended. "
+                "would be stored. If you accept this, pass date_trunc('MILLISECOND', timestamp). "
                 "Nothing was written"
             )
     return down

@@ -36,7 +36,7 @@ def by_shard(
     partitions : int
         The number of shards of the store.
     partition_by : {"partition", "key"}, optional
-        What selects the shard of a record; see :func:`write_store`.
+        The way to choose the shard of a record; see :func:`write_store`.
 
     Returns
     -------

@@ -70,14 +70,15 @@ class LogSpool:
     """A container of the records of one shard, in memory or in files.
 
     The records of the first call of :meth:`add` stay in memory until the second call, which writes
-    them to a file. Every call after the first writes its own records to a new file. A file is
-    divided by source partition. The records of a source partition are sorted by offset, or by
-    arrival if they have no offsets.
+    these first records to a file. Every call after the first writes its own records to a new file.
+    A file is divided by source partition. The records of a source partition are sorted by offset,
+    or by arrival if they have no offsets.
 
     Parameters
     ----------
     directory : Path
-        The directory for the files. The spool creates it before it writes the first file.
+        The directory for the files. The spool creates the directory before it writes the first
+        file.
     spec : StoreSpec
         The spec of the store that the records belong to.
     run_bytes : int

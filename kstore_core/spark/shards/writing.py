@@ -63,8 +63,8 @@ class ShardWriter:
     spec, engine, partitions
         The spec of the store, the name of the engine of the shards, and the number of shards.
     parents : mapping
-        The published shards that the job continues, by the shard's number. It is empty for a new
-        store.
+        The published shards that the job continues, by the shard's number. The mapping is empty for
+        a new store.
     partition_time : bool
         If true, the header ``partition-time`` also advances stream time.
     run_bytes : int
@@ -94,7 +94,7 @@ class ShardWriter:
         try:
             written = self.write(number, task.taskAttemptId(), batches)
             messages = [{"shard": dataclasses.asdict(shard)} for shard in written]
-        except Exception as error:  # noqa: BLE001 - failure raises the error or returns a message
+        except Exception as error:  # noqa: BLE001 - failure() raises the error or returns a message
             messages = [failure(error, number)]
         for message in messages:
             yield pa.RecordBatch.from_pydict({"message": [json.dumps(message)]}, schema=_MESSAGE)

@@ -67,9 +67,8 @@ def scans_keep_their_filters() -> bool:
 class PushFilters:
     """The method ``pushFilters`` of a reader, in a form that Spark accepts with all settings.
 
-    Spark refuses to read with a class that overrides ``pushFilters``, unless the setting
-    ``spark.sql.python.filterPushdown.enabled`` is true. To find an override, Spark looks at
-    ``__func__``.
+    If the setting ``spark.sql.python.filterPushdown.enabled`` is not true, Spark refuses to read
+    with a class that overrides ``pushFilters``. To find an override, Spark looks at ``__func__``.
     """
 
     def __init__(self, narrow: Callable[[list[Filter]], None]) -> None:
@@ -166,7 +165,7 @@ def _longer(one: Any, other: bytes) -> bytes | tuple[()]:
 
 
 def _serialised(spec: StoreSpec, values: Iterable[Any]) -> frozenset[bytes] | None:
-    """Return the stored keys that are equal to one of ``values``; None if they are unknown.
+    """Return the stored keys that are equal to one of ``values``; None if unknown.
 
     A null is equal to no key. The result is None for the floats 0 and NaN, which have several
     encodings.

@@ -145,7 +145,7 @@ def key_of(spec: StoreSpec, text: str) -> bytes:
 def key_of_json(spec: StoreSpec, value: Any) -> bytes:
     """Return the serialised key for a value in a JSON list.
 
-    If the value is a string, :func:`key_of` converts it, unless the store's keys are JSON.
+    If the value is a string and the store's keys are not JSON, :func:`key_of` converts the string.
     """
     if isinstance(value, str) and spec.key is not serdes.JSON:
         return key_of(spec, value)

@@ -80,7 +80,7 @@ class BatchWriter(DataSourceArrowWriter):
                 partition_time=self._partition_time, run_bytes=self._run_bytes
             )
             shards = writer.write_each(attempt, batches, by_key=self._by_key)
-        except Exception as error:  # noqa: BLE001 - failure raises it again, or it goes to the driver
+        except Exception as error:  # noqa: BLE001 - failure() raises it, or it goes to the driver
             return Built((json.dumps(failure(error)),))
         return Built(tuple(json.dumps({"shard": dataclasses.asdict(shard)}) for shard in shards))
 

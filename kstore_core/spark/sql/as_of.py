@@ -64,8 +64,9 @@ def register_as_of(
         The type of ``timestamp`` and ``valid_to``: Spark timestamps, or long values in ms since the
         epoch.
     deterministic : bool
-        If true, Spark may evaluate the function twice for a row if a query filters the result. If
-        false, Spark evaluates it once, but evaluates the filters of the query after the function.
+        If true, Spark may evaluate the function twice for a row in a query that filters the result.
+        If false, Spark evaluates the function once, but evaluates the filters of the query after
+        the function.
     version : int, optional
         The version of the store that the function reads. If None, the version that is newest when
         ``register_as_of`` is called.

@@ -61,8 +61,8 @@ def register_views(
     ============================  =================================================================
 
     The view ``_versions`` lists all versions that exist at the time of the call. All other views
-    read the version that is then the newest, or the version ``version``. Call the function again to
-    see newer records.
+    read the version ``version``, or the newest version at the time of the call. Call the function
+    again to see newer records.
 
     Parameters
     ----------

@@ -82,7 +82,8 @@ class EpochRunner:
                 lock.release()
             raise
         if lock is None:
-            # Spark refuses two streams with one checkpoint. If both ran, only one could commit.
+            # A root on an object store has no lock. Spark refuses a second stream with the same
+            # checkpoint, and if both ran, only one could commit an epoch.
             return query
         thread = threading.Thread(
             target=_release_at_end,

@@ -32,8 +32,8 @@ def job_of(root: Root, query: str, epoch: int) -> str:
     """Return the name of the write job that publishes an epoch of a query.
 
     On an object store, no lock stops an attempt after another attempt has published the epoch. When
-    the late attempt ends, it removes the files of its job. So each attempt has another job;
-    otherwise the late attempt would remove the published files.
+    the late attempt ends, it removes the files of its job. So each attempt has its own job. If two
+    attempts had the same job, the late attempt would remove the published files.
     """
     attempt = f".{uuid.uuid4().hex[:12]}" if root.storage.path is None else ""
     return f"stream-{query}-{epoch}{attempt}"

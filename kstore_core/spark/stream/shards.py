@@ -48,8 +48,8 @@ _LOCK_TIMEOUT_S = 60.0  # the process of a killed attempt may hold the lock for 
 def message_schema(spec: StoreSpec, *, emits: bool) -> pa.Schema:
     """Return the columns of the rows that :meth:`EpochTask.run` yields.
 
-    A row contains either a message, or a row of the output of the epoch if ``emits`` is true. The
-    columns of the other kind are null.
+    A row contains a message or, if ``emits`` is true, a row of the output of the epoch. The columns
+    of a message are null in a row of the output, and the columns of the output in a message.
     """
     fields = [pa.field("message", pa.string())]
     return pa.schema(fields + (list(changes_schema(spec)) if emits else []))
@@ -125,7 +125,7 @@ class EpochTask:
             if done is None:
                 return
             message = {"shard": dataclasses.asdict(done)}
-        except Exception as error:  # noqa: BLE001 - failure raises errors that Spark may retry
+        except Exception as error:  # noqa: BLE001 - failure() raises errors that Spark may retry
             message = failure(error, shard)
         schema = message_schema(self.spec, emits=self.emits)
         rest = [pa.nulls(1, field.type) for field in list(schema)[1:]]
@@ -229,7 +229,8 @@ class EpochTask:
             live.path,
             engine=live.engine,
             lock_timeout_s=_LOCK_TIMEOUT_S,
-            # The changes of an epoch are uploaded together, so a spill would not save memory.
+            # The changes of an epoch are uploaded together, so to write them early would not save
+            # memory.
             transactional=not live.is_shared,
             uncommitted_max_bytes=DEFAULT_UNCOMMITTED_MAX_BYTES if live.is_shared else -1,
         )
@@ -237,8 +238,8 @@ class EpochTask:
     def _is_in(self, base: Shard) -> bool:
         """Return True if a published shard contains an epoch of this stream.
 
-        The name of the job that published the shard does not show this after a rescale, or after an
-        append that follows a rescale.
+        The method reads the shard, because after a rescale, and after an append that follows a
+        rescale, the name of the job that published the shard does not name the stream.
         """
         from kstore_core import open_state
 

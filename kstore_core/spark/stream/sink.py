@@ -1,8 +1,8 @@
 """The sink ``df.writeStream.format("kstore")``, which writes a streaming changelog into a store.
 
 The sink writes what `stream_into` writes, but it emits no output. Tasks write their rows to an
-inbox. At the end of the epoch, a separate process on the driver's machine applies the rows to the
-shards.
+inbox, a directory in the root. At the end of the epoch, a separate process on the driver's machine
+applies the rows to the shards.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ class StreamSink(DataSourceStreamArrowWriter):
             versions = self._plan(query)
             versions.stream = versions.stream.bind(layout)
             inbox = self._inbox(query, batchId)
-            # On an object store, another process may run a newer attempt of the epoch, whose files
-            # appear later and must not be removed.
+            # Only the files that exist now may be removed at the end. On an object store, another
+            # process may run a newer attempt of the epoch, whose files appear later.
             there = inbox.names()
             rows = inbox.read(files)
             job = versions.begin(batchId)

@@ -65,17 +65,17 @@ def stream_into(
     emit : callable, optional
         A function that is called as ``emit(changes, epoch)`` after each epoch. ``changes`` is a
         DataFrame with one row for each key that occurs in the epoch. The row contains the store's
-        record of the key after the epoch. It has the columns of `read_store` without ``valid_to``,
-        and the column ``partition`` with the number of the shard. If the store has no record of the
-        key, all columns except those of the key and ``partition`` are null. If Spark replays an
-        epoch, the stream calls ``emit`` again with the same rows. So ``emit`` must be idempotent.
-        For example, ``emit`` can replace a file whose name contains ``epoch``.
+        record of the key after the epoch. The row has the columns of `read_store` without
+        ``valid_to``, and the column ``partition`` with the number of the shard. If the store has no
+        record of the key, all columns except those of the key and ``partition`` are null. If Spark
+        replays an epoch, the stream calls ``emit`` again with the same rows. So ``emit`` must be
+        idempotent. For example, ``emit`` can replace a file whose name contains ``epoch``.
     spec : StoreSpec, optional
         The description of the store. You must pass ``spec`` if the root has no version.
     partitions : int, optional
         The number of shards. You must pass ``partitions`` if the root has no version.
     partition_by : {"partition", "key"}, optional
-        What selects the shard of a record; see :func:`write_store`.
+        The way to choose the shard of a record; see :func:`write_store`.
     engine : str, optional
         The storage engine of the shards. The default is the engine of the newest version, or
         RocksDB for a new root.
@@ -83,7 +83,7 @@ def stream_into(
         The number of epochs after which the stream publishes a version. A version contains all
         epochs before its publication.
     partition_time : bool
-        Whether the header ``partition-time`` of a record also advances stream time. Stream time
+        If true, the header ``partition-time`` of a record also advances stream time. Stream time
         determines which records are late; see :func:`with_partition_time`.
     trigger : mapping, optional
         The arguments of ``DataStreamWriter.trigger``, such as ``{"availableNow": True}``.
@@ -93,7 +93,7 @@ def stream_into(
         Options of an object store; see docs/spark-roots.md.
     compact_every : int
         On an object store, the number of files of changes after which a full checkpoint of a live
-        shard may replace them; see :func:`map_state`.
+        shard may replace these files; see :func:`map_state`.
 
     Returns
     -------

@@ -80,8 +80,8 @@ class Versions:
         """Publish the shards that the tasks reported, if :meth:`begin` returned a job.
 
         Raise a CommitConflictError if another writer has published a version since ``begin``. Raise
-        a StateError if the files of the job were removed. In this case the tasks copied no shards,
-        and a version without the copies would lack the changes of the epoch.
+        a StateError if the files of the job were removed. If the files were removed, the tasks
+        copied no shards, and a version without the copies would lack the changes of the epoch.
         """
         done = {shard.shard: shard for shard in reported}
         if job is not None:

@@ -60,7 +60,7 @@ class Progress:
         except (ValueError, TypeError) as error:
             raise CorruptionError(
                 f"the progress of the task in {where} cannot be read ({error}). If a newer kstore "
-                "wrote it, upgrade kstore; otherwise pass another root and a new checkpoint"
+                "wrote it, upgrade kstore; if not, pass another root and a new checkpoint"
             ) from error
 
     def put(self, store: Any) -> None:
@@ -81,7 +81,7 @@ class Progress:
         """Copy the times and the schedules of a task to this progress, at the end of the task.
 
         ``made`` contains the names of the schedules that the processors made in `init`. Raises
-        UnsupportedError if there is another schedule.
+        UnsupportedError if the task has a schedule that is not in ``made``.
         """
         context = task.context
         self.stream_time = context.stream_time

@@ -46,9 +46,10 @@ def run_on_spark(
 
     Each sub-topology is divided into shards by Kafka's murmur2 hash of the record key. In each
     micro-batch, a Spark task processes the records of a shard with all stores of the sub-topology.
-    If one sub-topology writes a topic that another one reads, the records pass through a shuffle. A
-    task processes the records of each partition of a topic in their order. Among the next records
-    of all partitions, the task takes the one with the least time first, as in Kafka Streams.
+    If one sub-topology writes a topic that another sub-topology reads, the records pass through a
+    shuffle. A task processes the records of each partition of a topic in their order. Among the
+    next records of all partitions, the task takes the record with the least time first, as in Kafka
+    Streams.
 
     The stores and the output of a micro-batch are committed exactly once: if Spark runs a
     micro-batch again, the sinks get the same rows with the same number.
@@ -97,7 +98,8 @@ def run_on_spark(
     storage_options : mapping, optional
         Options of an object store; see docs/spark-roots.md.
     compact_every : int
-        The number of files of changes after which a full checkpoint of a shard may replace them.
+        The number of files of changes after which a full checkpoint of a shard may replace these
+        files.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The stages of a topology on Spark. Each sub-topology has one, after the stages that it reads."""
+"""The stages of a topology on Spark, one for each sub-topology, in the order of their runs."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class SubtopologyTask:
 
 
 def _process(task: Task, records: Iterator[Any]) -> bool:
-    """Process records, and call the schedules whose time has come.
+    """Process records, and call the schedules that are due.
 
     Schedules by stream time see the stream time at the end of the micro-batch. Return False if
     there was neither a record nor such a schedule.

@@ -60,7 +60,8 @@ class CheckedFiles:
         The findings about files and manifests.
     damaged : set of int
         The numbers of the shards that must not be opened. A file of such a shard cannot be read or
-        differs from the manifest of version ``newest``, or a symbolic link is beside its files.
+        differs from the manifest of version ``newest``, or a symbolic link is in the directory of
+        its files.
     files : int
         The number of different files that the manifests name.
     """
@@ -94,11 +95,11 @@ def check_files(
 ) -> CheckedFiles:
     """Compare each file with all manifests that name the file, but change nothing.
 
-    If ``contents`` is true, read each file once and compare its size and its SHA-256. Otherwise
-    compare only the sizes. ``at_most`` is the greatest number of findings of each kind for each
-    shard; there is no limit if it is 0. ``progress`` is called after each file with the number of
-    files that were compared, and with the number of all files. The errors are those of
-    :func:`~kstore_core.spark.verify_root`.
+    If ``contents`` is true, read each file once and compare its size and its SHA-256. If
+    ``contents`` is false, compare only the sizes. ``at_most`` is the greatest number of findings of
+    each kind for each shard; there is no limit if ``at_most`` is 0. ``progress`` is called after
+    each file with the number of files that were compared, and with the number of all files. The
+    errors are those of :func:`~kstore_core.spark.verify_root`.
     """
     checked = CheckedFiles()
     findings = Findings(checked.findings.append, at_most)

@@ -24,8 +24,7 @@ def unnamed(
     """Yield findings about the files that belong to no version.
 
     ``listed`` contains the files in the directory ``attempts``. The caller must list these files
-    before it reads the manifests. ``sure`` must be True if all manifests could be read, and False
-    otherwise.
+    before it reads the manifests. ``sure`` must be False if a manifest could not be read.
     """
     named = {place for manifest in manifests.values() for place in manifest.places()}
     yield from _around(root, named)

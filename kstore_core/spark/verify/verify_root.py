@@ -76,7 +76,7 @@ def verify_root(
         The root has no version. Or in each of several attempts, a vacuum removed the newest version
         before all its shards were verified.
     CorruptionError
-        The directory ``manifests`` or the directory ``attempts`` of the root is a symbolic link.
+        The directory ``_kstore`` or the directory ``attempts`` of the root is a symbolic link.
     UnsupportedError, SpecError, StorageUnavailableError
         The root cannot be used, as in :func:`kstore_core.spark.write_store`. An UnsupportedError is
         also raised if ``listener`` or ``progress`` is given with a session of Spark Connect.

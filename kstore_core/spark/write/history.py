@@ -58,7 +58,10 @@ def log_of_history(df: DataFrame) -> DataFrame:
         if fault[END] is not None and fault[END] <= fault.timestamp:
             why = "but a version must end after it begins"
         elif fault[END] is None:
-            why = f"which only the last version may have, but another begins at {fault['__next']}"
+            why = (
+                "which only the last version may have, but another version begins at "
+                f"{fault['__next']}"
+            )
         else:
             why = f"but the next version begins before that, at {fault['__next']}"
         raise SpecError(

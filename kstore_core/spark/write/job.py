@@ -56,7 +56,8 @@ class WriteJob:
     version : int
         The number of the version to publish.
     parents : mapping
-        The shards of the newest version, by their numbers, if the job appends. Empty otherwise.
+        The shards of the newest version, by their numbers, if the job appends. Empty for other
+        jobs.
     job : str
         The name of the job. The tasks upload their files to ``attempts/<job>``.
     """
@@ -84,9 +85,9 @@ class WriteJob:
         """Check the arguments of a write, and return its job, but write nothing.
 
         ``newest`` is the manifest of the newest version, or None if the root has no version. If
-        ``spec``, ``engine`` or ``partitions`` is None, the job takes it from the newest version.
-        The errors are those of :func:`write_store`. A StateError is also raised if the root belongs
-        to a stream of :func:`stream_into`.
+        ``spec``, ``engine`` or ``partitions`` is None, the job takes this value from the newest
+        version. The errors are those of :func:`write_store`. A StateError is also raised if the
+        root belongs to a stream of :func:`stream_into`.
         """
         if newest is None:
             if spec is None or partitions is None:
@@ -165,7 +166,7 @@ class WriteJob:
                 f"the worker that was publishing version {self.version} of {self.root} died, so "
                 "the version may or may not be published. Look for a version with the job "
                 f"{self.job!r} in kstore_core.spark.read_metadata(spark, root, 'versions'), and "
-                "run the write again if there is none"
+                "if there is no such version, run the write again"
             )
         self.check_begun()
         self.root.close(self.job)
@@ -188,7 +189,7 @@ class WriteJob:
             )
 
     def discard(self) -> None:
-        """Remove the uploads of the job, unless the job is closed. Ignore errors of the storage."""
+        """Remove the uploads of the job, if the job is not closed. Ignore errors of the storage."""
         with contextlib.suppress(OSError, KStoreError):
             if self.root.has_begun(self.job):
                 self.root.discard(self.job)
@@ -229,8 +230,8 @@ def check_same_store(
     """Raise a SpecError if a write does not fit the store of the newest version.
 
     The name and the shape in ``spec`` must be those of the newest version. If ``appending`` is
-    true, ``partitions`` and ``engine`` must also be those of the newest version, and so must all
-    properties of ``spec`` that determine the stored bytes.
+    true, ``partitions``, ``engine``, and all properties of ``spec`` that determine the stored bytes
+    must also be those of the newest version.
     """
     given: dict[str, Any] = {**spec.describe(), "partitions": partitions, "engine": engine}
     sizes = {"partitions": newest.partitions, "engine": newest.engine}

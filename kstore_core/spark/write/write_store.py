@@ -65,8 +65,8 @@ def write_store(
 
         For a versioned store, ``df`` may also be a history with the column ``valid_to``, as
         :func:`read_store` returns it. If a version ends before the next version of its key begins,
-        the store gets a tombstone. A write of a history first checks its times, so it reads ``df``
-        twice.
+        the store gets a tombstone. A write of a history first checks the times, so the write reads
+        ``df`` twice.
     root : path or address
         The root of the store: a directory that every machine of the cluster mounts at this path, or
         an address in an object store, such as ``s3://bucket/prefix``.
@@ -79,8 +79,8 @@ def write_store(
     partition_by : {"partition", "key"}, optional
         How to choose the shard of a record. ``"key"`` computes the shard from the murmur2 hash of
         the key. ``"partition"`` takes the shard from the column ``partition``, whose numbers must
-        be those that ``"key"`` would compute. If None, ``"partition"`` is used if ``df`` has this
-        column, and ``"key"`` otherwise.
+        be those that ``"key"`` would compute. The default is ``"partition"`` for a DataFrame with
+        this column, and ``"key"`` for others.
     mode : {"append", "overwrite", "error", "ignore"}
         What to do if the root already has a version. ``"append"`` continues the newest version,
         ``"overwrite"`` starts with an empty store, ``"error"`` raises an error, and ``"ignore"``
@@ -93,8 +93,8 @@ def write_store(
         shards; see :func:`with_partition_time`.
     run_bytes : int, optional
         The greatest size in bytes of a shard's records that a task sorts and restores together, by
-        default 128 MiB. A task writes further records to temporary files, and needs a few times
-        this size of memory.
+        default 128 MiB. A task writes further records to temporary files. A task needs a few times
+        ``run_bytes`` of memory.
     storage_options : mapping, optional
         Options of the object store of ``root``, which are those of ``obstore``; see
         docs/spark-roots.md.
@@ -108,10 +108,10 @@ def write_store(
     Raises
     ------
     SpecError
-        A column is missing, unknown or of a wrong type; a record has no key or no time, or its
-        partition is not that of its key; the times of a history contradict each other; a serde
-        cannot read a record; the root contains another store; the root has no version and ``spec``
-        or ``partitions`` is None; or ``run_bytes`` is not an int from 1 to 2147483647. Nothing was
+        A column is missing, unknown or of a wrong type; a record has no key or no time, or its key
+        belongs to another partition; the times of a history contradict each other; a serde cannot
+        read a record; the root contains another store; the root has no version and ``spec`` or
+        ``partitions`` is None; or ``run_bytes`` is not an int from 1 to 2147483647. Nothing was
         published.
     UnsupportedError
         The engine keeps its data in one process, or the scheme of the root is not supported.
@@ -165,7 +165,7 @@ def write_store(
     except BaseException:
         if manifest is None or not is_connect(spark):
             on_server(spark, job.discard)
-        # With Spark Connect, the publishing task may still run, so the files stay until a vacuum.
+        # With Spark Connect, the publishing task may still run, so a vacuum must remove the files.
         raise
 
 

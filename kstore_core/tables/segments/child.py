@@ -33,7 +33,7 @@ class ChildHome(Protocol):
         The directory of the segments.
     marks : bool
         True if databases have a status. The first write to a database then also writes the status
-        "open", and its close writes the status "closed cleanly".
+        "open", and a close of the database writes the status "closed cleanly".
     loses_tails : bool
         True if a crash may lose rows that were written since the last sync.
     lock : context manager
@@ -186,7 +186,7 @@ class Child(Segment):
             with self._noticing_full(database):
                 done = database.write_large(name, rows)
             if done and self._home.loses_tails:
-                self.unsynced = True  # until the entry of their commit is flushed, too
+                self.unsynced = True  # until the commit number of these rows is flushed, too
             return done
 
     def _writable(self) -> Database:
@@ -264,7 +264,7 @@ class Child(Segment):
 def full_without_log(database: Database) -> StorageFullError:
     """Return the error for a full disk at the durability ``changelog``.
 
-    At another level kstore closes the database and opens it again. At ``changelog`` the database
+    At the other levels kstore closes the database and opens it again. At ``changelog`` the database
     would then lack the rows of commits that were not flushed, so kstore raises this error instead.
     """
     return StorageFullError(

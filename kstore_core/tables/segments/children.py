@@ -190,7 +190,7 @@ class ChildSegments:
         return list(self.live.values())
 
     def segment(self, number: int) -> Child:
-        """Return the segment with this id. The first commit to it creates its database."""
+        """Return the segment with this id. The first commit to a segment creates its database."""
         with self.lock:
             if number not in self.live:
                 self.live[number] = Child(number, self._name(number), self, exists=False)
@@ -256,7 +256,7 @@ class ChildSegments:
         return database
 
     def _check_progress(self, child: Child, database: Database) -> None:
-        """Raise an error if a database lacks commits, because an older copy has replaced it."""
+        """Raise an error if an older copy has replaced a database, so that commits are missing."""
         own = commit_of(database)
         if own < child.commit:
             raise lost_rows(

@@ -207,7 +207,7 @@ class ChildStorage:
             for child in self._segments.live.values()
             for namespace in child.namespaces
         ]
-        # The namespace of the store stages no rows. It is here to raise an error after its close.
+        # The namespace of the store stages no rows. Taking it raises an error in a closed store.
         _, *taken = take((self._segments.rows, *(namespace for _, namespace in places)))
         staged: dict[Child, list[tuple[StagedNamespace, Rows]]] = {}
         for (child, namespace), rows in zip(places, taken, strict=True):

@@ -2,9 +2,9 @@
 """A table whose rows are sorted by time, with an index that finds the rows of a key.
 
 The key of a row is ``00 times key``. Each row has an index row with the key ``01 key times`` and an
-empty value. Both are staged together. A caller reads and writes only rows, and the table maintains
-the index. A scan that begins at ``01`` or later reads the index. It returns the key of each index
-row with the value of its row.
+empty value. A row and its index row are staged together. A caller reads and writes only rows, and
+the table maintains the index. A scan that begins at ``01`` or later reads the index. Such a scan
+returns the key of each index row with the value of the row that the index row points to.
 """
 
 from collections import deque
@@ -25,8 +25,8 @@ cdef bytes _INDEX = b"\x01"         # the first byte of index rows
 
 cdef enum:
     WRITTEN_ROWS = 10_000           # how many rows delete_range deletes in one write
-    # How often a put may stage the key: a row, an index row, and the removal of an older one of
-    # each.
+    # How often a put may stage the key: a row, an index row, the removal of an older row, and the
+    # removal of an older index row.
     MOST_TIMES_STAGED = 4
     SEGMENT_BYTES = 8               # the size of the segment id with which a stored key may begin
 
@@ -49,7 +49,7 @@ cdef class IndexedTable:
     below : SegmentedTable
         The table that stores the rows and the index rows.
     rows : StagedNamespace
-        A namespace of the store. After its close, scans of the table fail.
+        A namespace of the store. After the namespace is closed, scans of the table fail.
     """
 
     def __cinit__(self, SegmentedTable below not None, RowPairs pairs not None, *, bint repair_index=True):
@@ -171,7 +171,8 @@ cdef class IndexedTable:
         """Return an iterator of chunks in the order of ``(segment, key)``.
 
         Later writes do not change the result. If ``bounds.lo`` lies before the byte 01, the chunks
-        contain rows. Otherwise they contain the keys of index rows and the values of their rows.
+        contain rows. If ``bounds.lo`` is the byte 01 or lies after it, the chunks contain the keys
+        of index rows and the values of their rows.
         """
         if bounds.lo is not None and bounds.lo >= _INDEX:
             return IndexScan(self, bounds)

@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Scans that read several segments, one after another.
 
-Writes after the creation of a scan do not change its result. Yet the scan opens a segment only when
-it reaches the segment. Before a write changes a segment, every scan that has not reached the
+Writes after the creation of a scan do not change its result, although the scan opens a segment only
+when it reaches the segment. Before a write changes a segment, every scan that has not reached the
 segment opens an iterator over the segment.
 """
 
@@ -25,7 +25,7 @@ cdef class OpenScans:
     Parameters
     ----------
     rows : StagedNamespace
-        A namespace of the store. The scans fail after its close.
+        A namespace of the store. After the namespace is closed, the scans fail.
     """
 
     def __cinit__(self, StagedNamespace rows not None):
@@ -101,7 +101,7 @@ cdef class SegmentScan:
             self._next_segment()
 
     # The iterator over a segment is opened either by the thread that reads the scan, or by a thread
-    # that writes to the segment. Both threads take the lock for this.
+    # that writes to the segment. Both threads take the lock before the open.
 
     cdef int _next_segment(self) except -1:
         """Open the next segment, which is the last one in the list ``_waiting``."""

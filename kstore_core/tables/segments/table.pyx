@@ -47,7 +47,7 @@ cdef class SegmentedTable:
     Attributes
     ----------
     rows : StagedNamespace
-        A namespace of the store. After its close, scans of the table fail.
+        A namespace of the store. After the namespace is closed, scans of the table fail.
     key_overhead : int
         The number of bytes that the storage adds to each key of the table.
     dropped : int
@@ -223,9 +223,9 @@ cdef class SegmentedTable:
         self.rows._check_open()
         return self._home.approximate_count()
 
-    # Writes. A write to an expired segment is ignored. Writes and expiry take the lock. There is
-    # one exception: a put to an open segment, while no scan is open and staging has room. In this
-    # case no other thread can run before the row is staged.
+    # Writes. A write to an expired segment is ignored. Writes and expiry take the lock. Only a put
+    # to an open segment takes no lock while no scan is open and staging has room, because no other
+    # thread can run before the row is staged.
 
     cpdef object put_one(self, bytes key, bytes value):
         """Write the value of ``key``, or delete the row if ``value`` is None."""

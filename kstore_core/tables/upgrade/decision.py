@@ -138,8 +138,8 @@ def open_table(
 ) -> StoredTable:
     """Return the table of a store's rows.
 
-    If the database contains rows of an older format, the table reads both formats. Otherwise it
-    reads a single namespace.
+    If the database contains rows of an older format, the table reads both formats. If all rows have
+    the new format, the table reads a single namespace.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ class LifePromises(EnginePart):
             model.write(batch)
             for name, rows in model.namespaces.items():
                 assert read(database.namespace(name)) == sorted(rows.items()), (
-                    f"after the batch {batch!r} the namespace {name!r} holds what was written"
+                    f"after the batch {batch!r} the namespace {name!r} has the written rows"
                 )
 
         with shrinking_for():

@@ -1,4 +1,4 @@
-"""A list of all ways to use a database, for tests of an error that each of them must raise."""
+"""All ways to use a database, for tests that each way raises a certain error."""
 
 from __future__ import annotations
 

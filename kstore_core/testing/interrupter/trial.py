@@ -126,7 +126,7 @@ class Trial:
 
 
 def _as_sets(subject: Subject, rows: dict[Any, Any]) -> dict[Any, Any]:
-    """Remove repeated values if duplicates are retained, because a repeated put may add two."""
+    """Remove repeated values if duplicates are retained: a repeated put may add a value twice."""
     if not subject.duplicates:
         return rows
     return {place: sorted(set(items), key=repr) for place, items in rows.items()}

@@ -126,12 +126,12 @@ class Expected:
         )
 
     def _contains(self, subject: Subject, store: Any, model: Any, more: range, begun: int) -> None:
-        """Check that a store has all rows of a model, and besides only rows of later commits.
+        """Check that a store has all rows of a model, and otherwise only rows of later commits.
 
         Parameters
         ----------
         model
-            The model of the store at the commit of its offset.
+            The model of the store after the commit whose number is the store's offset.
         more : range
             The numbers of the later commits that the store must also contain.
         begun : int
@@ -151,7 +151,7 @@ class Expected:
             if place in written:  # a later commit may have changed or deleted the item
                 is_there = place in found or None in written[place]
             assert is_there, (
-                f"{subject.name!r} has lost {least[place]} at {place}, where it has "
+                f"{subject.name!r} has lost {least[place]} at {place}, and contains "
                 f"{found.get(place)}"
             )
         for place, item in found.items():
@@ -159,7 +159,7 @@ class Expected:
             is_known = item in known
             if subject.duplicates:
                 is_known = _holds(subject, item, at_offset.get(place, ()), known)
-            assert is_known, f"{subject.name!r} has {item} at {place}, but {known} was expected"
+            assert is_known, f"{subject.name!r} has {item} at {place}, but must have one of {known}"
         if store.stream_time is not None:
             assert model.observed <= store.stream_time <= upper.observed, (
                 f"stream time is {store.stream_time}, not from {model.observed} to {upper.observed}"

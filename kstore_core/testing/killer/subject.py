@@ -1,7 +1,7 @@
 """The class ``Subject``, which defines the changes and the model of a store of a killed writer.
 
 The contents of a store are a dict from places to items. A place identifies what one write changes.
-It is a key, or a key with the time of a version, or a key with a window or session.
+A place is a key, or a key with the time of a version, or a key with a window or session.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ class ScratchMachine(RuleBasedStateMachine):
     make_engine : callable
         A function that returns a new engine. :func:`kstore_core.testing.run_machine` sets it.
     engine : Engine
-        The engine of the whole run. There is only one, so that an engine that stores its rows in
-        memory can reopen its stores.
+        The engine of the whole run. All opens use this engine object, because an engine that stores
+        its rows in memory can reopen only its own stores.
     scratch : Path
         The temporary directory, which is removed at the end of the run.
     """

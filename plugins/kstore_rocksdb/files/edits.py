@@ -28,7 +28,7 @@ _NEW_BLOB, _BLOB_GARBAGE = 400, 401
 _IGNORABLE = 1 << 13
 """A bit in the tag of a field. If it is 1, the field begins with its length and can be skipped."""
 _OLD_BLOB, _OLD_BLOB_GARBAGE, _OLD_LOG, _OLD_LOG_GONE = (_IGNORABLE + n for n in (2, 3, 4, 5))
-"""Four tags with this bit whose fields have no length. Only RocksDB releases of 2020 wrote them."""
+"""Four tags with this bit, but without a length. Only RocksDB releases of 2020 wrote these tags."""
 
 _END_OF_TABLE, _END_OF_BLOB, _END_OF_LOG = 1, 0, 1
 _OLDEST_BLOB, _PATH = 4, 65

@@ -15,7 +15,8 @@ show what the manifest has lost:
 All files of a database get their numbers from one counter. Each change of the column families
 writes the counter to the manifest. So the number of an options file shows whether the file is older
 than a change. The number of a table file shows whether the file is older than the drop of a column
-family. If it is, the file may belong to the dropped column family, so it proves no truncation.
+family. A table file that is older than the drop may belong to the dropped column family, so such a
+file proves no truncation.
 """
 
 from __future__ import annotations
@@ -95,13 +96,13 @@ class Manifest:
     files : set of int
         The numbers of all table files that any edit has added.
     log_number : int
-        The greatest number of a write-ahead log in the edits. This log is needed until a later
-        edit.
+        The greatest log number in the edits. An edit names the oldest write-ahead log that its
+        column family still needs.
     last_sequence : int
         The greatest sequence number in the edits.
     ingested : set of int
-        The sequence numbers of the table files whose rows all have the same number. The number of
-        an ingested file is in no write-ahead log.
+        The sequence numbers of ingested table files. All rows of such a file have the same number,
+        which is in no write-ahead log.
     """
 
     number: int
@@ -219,7 +220,7 @@ def _lost_families(path: Path, names: list[str], manifest: Manifest) -> str:
             return f"{options} contains {_listed(lost)}, which the manifest does not contain"
         gone = {name for name, since in known.items() if number >= since} - named
         if gone and _is_whole(text):
-            return f"{options} shows that {_listed(gone)} was dropped, but the manifest does not"
+            return f"{options} shows that {_listed(gone)} was dropped, but the manifest lists it"
     return ""
 
 
@@ -230,8 +231,8 @@ def _listed(names: set[str]) -> str:
 def _is_whole(options: str) -> bool:
     """Return True if an options file is complete, or was cut at the end of a column family.
 
-    The options of a family end with those of its table files. Every section ends with an empty
-    line.
+    The options of a column family end with the options of its table files. Every section ends
+    with an empty line.
     """
     last = options.rpartition("\n[")[2]
     return last.startswith("TableOptions/") and last.endswith("\n  \n")

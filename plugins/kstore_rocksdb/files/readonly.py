@@ -2,8 +2,8 @@
 
 The library ``rocksdict`` writes to every directory that it opens, even for reading only. So kstore
 opens a read-only database in a temporary directory. The directory contains links to the table
-files, which never change, and copies of the other files, which are small. This works on a read-only
-file system, and while a writer has the database open.
+files, which never change, and copies of the other files, which are small. So kstore can read a
+database on a read-only file system, or while a writer has the database open.
 
 The copy is consistent for two reasons:
 
@@ -44,8 +44,8 @@ Opened = TypeVar("Opened")
 def with_scratch(source: Path, use: Callable[[Scratch], Opened]) -> Opened:
     """Make a temporary copy of the database in ``source``, and return ``use(scratch)``.
 
-    If ``use`` raises an error, the temporary directory is removed. Otherwise the caller must remove
-    the directory later.
+    If ``use`` raises an error, the temporary directory is removed. If ``use`` returns, the caller
+    must remove the directory later.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def copy_scratch(scratch: Path, target: Path) -> None:
 
 
 def current_manifest(source: Path) -> tuple[str, int]:
-    """Return the name and the size of the current manifest. The size is -1 if it is missing."""
+    """Return the name and size of the current manifest. The size is -1 if the file is missing."""
     current = (source / "CURRENT").read_text(errors="replace").rstrip("\n")
     try:
         return current, (source / current).stat().st_size

@@ -14,13 +14,13 @@ __all__ = ["has_rows_in_memory", "is_compacting", "open_runs"]
 
 _ATTEMPTS = 3
 _LEAST_READ = 1 / 8
-"""The part of all rows that a scan must have read before it begins a flush.
+"""The fraction of all rows that a scan must have read before the scan begins a flush.
 
 For a short scan, a flush would take more time than it saves.
 """
 
 _LEAST_UNFLUSHED = 1 / 64
-"""The part of all rows that must be in memory before a scan begins a flush.
+"""The fraction of all rows that must be in memory before a scan begins a flush.
 
 Frequent flushes of few rows would cause many compactions.
 """

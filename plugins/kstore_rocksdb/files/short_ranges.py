@@ -35,7 +35,7 @@ class Owner(Protocol):
     changes: int
 
     def has_unflushed_rows(self, rows_read: int) -> bool:
-        """Return True if some rows are not in table files yet. This may begin a flush."""
+        """Return True if some rows are not in table files yet. The call may begin a flush."""
 
 
 class ShortRanges:
@@ -55,8 +55,8 @@ class ShortRanges:
     Attributes
     ----------
     opened : tuple or None
-        The number of changes at which the files were opened, and the files. None while they are
-        closed.
+        The number of changes at which the files were opened, and the files. None while the files
+        are closed.
     """
 
     __slots__ = ("_directory", "_family", "_reads", "_rows", "opened")

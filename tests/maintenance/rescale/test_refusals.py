@@ -103,7 +103,7 @@ def test_specs_that_differ(source: Path) -> None:
     shutil.rmtree(source / "0_2")
     with open_state(source / "0_2", engine="lmdb") as state:
         state.open(stores.timestamped_key_value("s"))
-    refused(source, StateError, r"the store 's' has another spec in .*0_2 than in .*0_0")
+    refused(source, StateError, r"the store 's' has different specs in .*0_2 and in .*0_0")
     refused(source, SpecError, "shape", spec=stores.window("s", 1000, 10))
 
 

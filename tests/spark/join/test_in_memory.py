@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
+import pytest
 
 from kstore_core import serdes, stores
 from kstore_core.arrow import headers_type
 from kstore_core.codec import encode_aggregation_with_headers, partition
-from kstore_core.spark.join.in_memory import NEVER, VERSIONS, InMemoryVersions, VersionsCache
+from kstore_core.spark.join.in_memory import (
+    CACHE,
+    NEVER,
+    VERSIONS,
+    InMemoryVersions,
+    VersionsCache,
+)
+from kstore_core.spark.join.versions import Source
+from kstore_core.spark.root.manifest import File, Shard
 from kstore_core.spec import StoreSpec
 
 PLAIN = stores.versioned_key_value("plain", 10**9)
@@ -120,3 +131,22 @@ def test_the_cache_remembers_a_bounded_number_of_names() -> None:
     assert made == list(range(1_025))
     ask(0)
     assert made[-1] == 0
+
+
+def test_the_cache_distinguishes_other_files_at_the_same_paths(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A deleted root may be replaced by a copy of another root whose jobs had the same names."""
+    reader: Any = SimpleNamespace(root="root", spec=PLAIN)
+    names: list[object] = []
+
+    def get(name: object, *_: object, **__: object) -> object:
+        names.append(name)
+        return mock.Mock()
+
+    monkeypatch.setattr(CACHE, "get", get)
+    for digest in ("00", "00", "11"):
+        shards = (Shard(0, path="p", files=(File("a", 1, digest),)),)
+        with Source(reader, shards, 1, headers=False, everywhere=False, cache_bytes=9).open(0):
+            pass
+    assert names[0] == names[1] != names[2]

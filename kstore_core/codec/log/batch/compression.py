@@ -22,7 +22,7 @@ _GZIP, _SNAPPY, _LZ4 = 1, 2, 3
 _LZ4_LEVEL, _ZSTD_LEVEL = 1, 3
 _MOST_BYTES = 2**31 - 1
 
-# Kafka uses the stream format of snappy-java. A stream begins with a magic, the version of the
+# Kafka uses the stream format of snappy-java. A stream begins with magic bytes, the version of the
 # format, and the oldest version that can read it. Blocks of raw snappy follow, each with its size.
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEAD = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)

@@ -261,7 +261,7 @@ cdef class RecordBatches:
     def stopped_at(self):
         """int: the position after the last complete batch that was read.
 
-        After the iteration, any bytes from this position on are a torn tail.
+        After the iteration, any bytes from this position on are an incomplete batch.
         """
         return self._batch.stop
 
@@ -290,8 +290,8 @@ def decode_record_batches(buf):
     Parameters
     ----------
     buf : bytes-like
-        Consecutive batches. An incomplete batch at the end is ignored. After the iteration,
-        ``stopped_at`` of the iterator is then less than the size of `buf`.
+        Consecutive batches. An incomplete batch at the end is ignored. If there is one,
+        ``stopped_at`` of the iterator is less than the size of `buf` after the iteration.
 
     Returns
     -------

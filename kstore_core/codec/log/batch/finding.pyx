@@ -129,7 +129,8 @@ def find_batch(buf, Py_ssize_t at=0, *, min_offset=0):
     """Return the position of the first valid batch from byte `at` on, or None if there is none.
 
     A valid batch is complete and has the right checksum. If a valid batch follows an invalid batch,
-    the log is damaged. If no valid batch follows, the invalid batch is a torn tail.
+    the log is damaged. If no valid batch follows, the invalid batch is a torn tail, which an
+    interrupted write left.
 
     Parameters
     ----------

@@ -90,7 +90,7 @@ class Entry:
 class Storage(Protocol):
     """A tree of files. Implementations must be frozen, because Spark's workers get pickled copies.
 
-    Unless the description of a method says otherwise, the method raises a ``FileNotFoundError`` for
+    If the description of a method says nothing else, the method raises a ``FileNotFoundError`` for
     a missing file, and a ``CorruptionError`` for a symbolic link below the root. It raises a
     ``StorageFullError`` for a full disk, and a ``StorageUnavailableError`` for a service that does
     not answer.
@@ -119,7 +119,7 @@ class Storage(Protocol):
     def read(self, name: str) -> bytes:
         """Return the content of a file.
 
-        Raise an InconsistentStateError if it is not a regular file.
+        Raise an InconsistentStateError if ``name`` is not a regular file.
         """
 
     def digest(self, name: str) -> tuple[int, str]:

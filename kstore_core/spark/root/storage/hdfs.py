@@ -54,7 +54,7 @@ class HdfsFiles(RemoteFiles):
     ----------
     address : str
         The address of the directory, ``hdfs://namenode:port/path``, without a slash at the end.
-        Without a name node, it is a path of the default file system in ``HADOOP_CONF_DIR``.
+        An address without a name node is a path of the default file system in ``HADOOP_CONF_DIR``.
     options : mapping
         Settings of Hadoop, and the arguments of ``hdfs_native.Client``.
     """
@@ -106,8 +106,8 @@ class HdfsFiles(RemoteFiles):
     def put_new(self, name: str, data: bytes) -> None:
         """Write a new file; raise a FileExistsError if the file exists.
 
-        If the answer to an earlier try of this call was lost, the existing file may be from that
-        try.
+        The existing file may be from an earlier try of this call, if the answer to that try was
+        lost.
         """
         folder, _, last = name.rpartition("/")
         scratch = self._place(f"{folder}/{scratch_name(last)}".lstrip("/"))
@@ -188,7 +188,7 @@ class HdfsFiles(RemoteFiles):
     def _pieces(self, name: str) -> Iterator[bytes]:
         with self._translating_errors():
             reader = self._client().read(self._place(name))
-            if len(reader):  # A stream of an empty file would never end.
+            if len(reader):  # The stream of an empty file never ends.
                 yield from reader.read_range_stream(0, len(reader))
 
     def _write(self, place: str, pieces: Iterator[bytes]) -> None:

@@ -103,8 +103,8 @@ class LocalFiles:
                 except FileExistsError:
                     raise
                 except OSError:
-                    # This file system has no hard links, so the file is written in place, and
-                    # a concurrent reader may see it incomplete.
+                    # This file system has no hard links, so the file is written in place, and a
+                    # concurrent reader may see an incomplete file.
                     _write_new(target, data)
             finally:
                 scratch.unlink(missing_ok=True)
@@ -220,7 +220,7 @@ def translating_os_errors(place: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _open_regular(place: Path) -> Iterator[BufferedReader]:
-    """Open a regular file for reading. If it is a named pipe, raise at once instead of waiting."""
+    """Open a regular file for reading. Raise an error for a named pipe at once, without waiting."""
     descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         mode = os.fstat(descriptor).st_mode

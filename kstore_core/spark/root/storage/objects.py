@@ -43,7 +43,8 @@ _TRIES = 5
 _NO_CONTAINER = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist")
 _DENIED = (
     *("status code: 401", "status code: 403"),
-    # Without credentials, the client asks the machine that it runs on.
+    # Without credentials, the client asks these metadata services of its machine, which may not
+    # exist.
     *("/latest/api/token", "/latest/meta-data/", "metadata.google.internal", "/metadata/identity/"),
 )
 
@@ -139,8 +140,8 @@ class ObjectStore(RemoteFiles):
     def put_new(self, name: str, data: bytes) -> None:
         """Write a new object; raise a FileExistsError if the object exists.
 
-        If the answer to an earlier try of this call was lost, the existing object may be from that
-        try.
+        The existing object may be from an earlier try of this call, if the answer to that try was
+        lost.
         """
         import obstore
 

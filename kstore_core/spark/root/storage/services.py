@@ -1,9 +1,9 @@
 """The object stores that can contain a root: their addresses, their options and their clients.
 
-The library obstore makes the clients. If the options contain no credentials, obstore takes them
-from the environment, or from the identity of the machine or pod. Such identities are instance
-profiles and web identities on AWS, managed and workload identities on Azure, and service accounts
-on Google Cloud.
+The library obstore makes the clients. If the options contain no credentials, obstore takes the
+credentials from the environment, or from the identity of the machine or pod. Such identities are
+instance profiles and web identities on AWS, managed and workload identities on Azure, and service
+accounts on Google Cloud.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def _credentials_of(profile: str, config: dict[str, Any]) -> Any:
     except (BotoCoreError, ValueError) as error:
         raise SpecError(
             f"the AWS profile {profile!r} cannot be used: {error}. Correct the profile in "
-            "~/.aws/config and ~/.aws/credentials, or pass another one"
+            "~/.aws/config and ~/.aws/credentials, or pass another profile"
         ) from error
 
 

@@ -144,7 +144,7 @@ class OpenPromises(EnginePart):
         database.close()
         refuses(EngineLockedError, lambda: self.engine.open(self.root, STORE), "a third open")
         assert len(read(second)) == 2, (
-            "a second close of the first handle does not unlock the second"
+            "a second close of the first handle does not unlock the second handle"
         )
 
 
