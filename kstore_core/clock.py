@@ -47,7 +47,7 @@ def to_millis(time: Time) -> int:
 def segment_id(timestamp: int, interval_ms: int) -> int:
     """Return the id of the segment that contains a time (ms).
 
-    A segment contains the rows of one time interval. Its id is ``timestamp / interval_ms``, rounded
+    A segment contains the rows of one interval. Its id is ``timestamp / interval_ms``, rounded
     toward zero as in Kafka Streams.
     """
     return timestamp // interval_ms if timestamp >= 0 else -(-timestamp // interval_ms)

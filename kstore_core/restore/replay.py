@@ -122,9 +122,9 @@ def first_offset(stored: int | None, log: Changelog, store: str) -> int:
         after = f", followed by {rest}" if rest else ""
         raise InconsistentStateError(
             f"{where}, but the log ends at offset {log.high_watermark}{after}. Either the "
-            "log is not the store's log, or it has lost its last records. Nothing was changed. Put back the "
-            "log that the store was written with. Or move the store's directory away and open the "
-            "store again: kstore then restores the store from this log"
+            "log belongs to another store, or it has lost its last records. Nothing was changed. "
+            "Put back the log that the store was written with. Or move the store's directory away "
+            "and open the store again: kstore then restores the store from this log"
         )
     return stored + 1
 

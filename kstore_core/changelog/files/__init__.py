@@ -1,1 +1,1 @@
-"""The changelogs in files. Each changelog is a directory of log segments in Kafka's format."""
+"""Changelogs in files. A changelog is a directory of log segments in Kafka's format."""
