@@ -19,7 +19,7 @@ from kstore_core.layers.logged import LoggedVersions
 from kstore_core.restore.rows import Restored, RowRestorer
 from kstore_core.restore.spool import Gathered, weight
 from kstore_core.restore.versions import VersionRestorer
-from kstore_core.system.interrupts import uninterrupted
+from kstore_core.system.interrupts import interruptible, uninterrupted
 from kstore_core.tables import NamespaceTable
 from kstore_core.tables.staging import StagedNamespace
 
@@ -52,7 +52,7 @@ def defer(store: Any, records: RecordColumns, max_bytes: int) -> Restored | None
     namespace = table.rows
     waiting = namespace.deferred
     if not isinstance(waiting, _Waiting):
-        if not _can_wait(namespace) or not (versions is None or versions.is_empty):
+        if not _can_wait(namespace):
             return None
         limit = namespace.staging.max_bytes
         max_bytes = max_bytes if limit < 0 else min(max_bytes, limit)
@@ -61,7 +61,8 @@ def defer(store: Any, records: RecordColumns, max_bytes: int) -> Restored | None
         write = partial(_write_rows, store) if versions is None else versions.build
         gathered = Gathered(store.parts.context.scratch, max_bytes)
         waiting = _Waiting(namespace, gathered, write)
-        namespace.defer(waiting)
+        if not waiting.install(versions is not None):
+            return None
     with waiting.lock:
         if waiting.is_frozen:
             waiting.settle()
@@ -135,6 +136,25 @@ class _Waiting:
         """The approximate memory in bytes of the records."""
         return self._gathered.held_bytes
 
+    def install(self, needs_empty: bool) -> bool:
+        """Make every use of the namespace call :meth:`settle`, and return True.
+
+        Return False, and do nothing, if rows are staged, or if ``needs_empty`` is true and the
+        namespace has rows. Other threads cannot use the namespace during the test.
+        """
+        with self.lock, uninterrupted():
+            self._is_writing = True
+            try:
+                self._namespace.defer(self)
+                can_wait = not self._namespace.is_staging
+                if can_wait and needs_empty:
+                    can_wait = self._namespace.first() is None
+                if not can_wait:
+                    self._end()
+                return can_wait
+            finally:
+                self._is_writing = False
+
     def make_room(self, records: RecordColumns, *, spool: bool) -> None:
         """Write the files that :meth:`add` needs, so that a failed write cannot interrupt `add`.
 
@@ -154,22 +174,24 @@ class _Waiting:
             if self.is_settled or self._is_writing:
                 return
             staging = self._namespace.staging
-            self.is_frozen = self._is_writing = True
-            # No spill now: it would settle other stores, whose locks other threads may hold.
-            staging.admitted += 1
-            try:
-                self._write(self._gathered)
-            except StorageFullError:
-                self.was_full = True
-                raise
-            finally:
-                staging.admitted -= 1
-                self._is_writing = False
-            self._end()
+            with uninterrupted():
+                self.is_frozen = self._is_writing = True
+                # No spill now: it would settle other stores, whose locks other threads may hold.
+                staging.admitted += 1
+                try:
+                    with interruptible():  # the write may take long
+                        self._write(self._gathered)
+                except StorageFullError:
+                    self.was_full = True
+                    raise
+                finally:
+                    staging.admitted -= 1
+                    self._is_writing = False
+                self._end()
 
     def discard(self) -> None:
         """Drop the records."""
-        with self.lock:
+        with self.lock, uninterrupted():
             if not self.is_settled:
                 self._end()
 
@@ -180,5 +202,7 @@ class _Waiting:
         self._namespace.resume()
 
     def _count(self, held_bytes: int) -> None:
+        if not self.is_settled:
+            held_bytes = max(held_bytes, 1)  # Records in files are uncommitted, too.
         self._namespace.staging.count(held_bytes - self._counted)
         self._counted = held_bytes

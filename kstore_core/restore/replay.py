@@ -120,8 +120,9 @@ def first_offset(stored: int | None, log: Changelog, store: str) -> int:
         )
     if stored + 1 > log.high_watermark:
         after = f", followed by {rest}" if rest else ""
+        last = log.high_watermark - 1
         raise InconsistentStateError(
-            f"{where}, but the log ends at offset {log.high_watermark}{after}. Either the "
+            f"{where}, but the last offset of the log is {last}{after}. Either the "
             "log belongs to another store, or it has lost its last records. Nothing was changed. "
             "Put back the log that the store was written with. Or move the store's directory away "
             "and open the store again: kstore then restores the store from this log"

@@ -158,7 +158,7 @@ class StateDirectory(StateStores):
 
         If the write to a store fails, the store's rows stay staged, and a later commit writes them.
         If the disk was full, the later commit opens the store's database again. This ends the open
-        scans of the store.
+        scans of the store, and a read in another thread may raise StoreClosedError meanwhile.
 
         Parameters
         ----------

@@ -213,7 +213,10 @@ cdef class StagedNamespace(PointTable):
         ``settle()`` must wait while another thread writes the rows. In the thread that writes the
         rows, ``settle()`` must return at once. If ``settle()`` fails, the next use calls it again.
         """
-        self._check_writable()
+        while True:
+            self._check_writable()
+            if self._deferred is None:  # otherwise another thread has just deferred other rows
+                break
         self._deferred = deferred
         self._ready = False
 

@@ -32,6 +32,7 @@ from kstore_rocksdb.opening import (
     is_database,
     open_for_reading,
     open_for_writing,
+    remains,
     was_database,
 )
 from kstore_rocksdb.options import RocksDBOptions
@@ -77,11 +78,17 @@ class RocksDBEngine(Engine):
     options: RocksDBOptions
 
     def stores(self, root: Path) -> list[str]:
-        """Return the sorted names of the stores, which are in ``<root>/rocksdb``."""
+        """Return the sorted names of the stores, which are in ``<root>/rocksdb``.
+
+        A store that has lost its file ``CURRENT`` is among them, so that a read of the store raises
+        an error.
+        """
         folder = root / _FOLDER
         if not folder.is_dir():
             return []
-        return sorted(entry.name for entry in folder.iterdir() if is_database(entry))
+        return sorted(
+            entry.name for entry in folder.iterdir() if is_database(entry) or remains(entry)
+        )
 
     def recognises(self, root: Path) -> bool:
         """Return True if ``root`` contains a RocksDB database, or files of a damaged one."""
@@ -102,7 +109,10 @@ class RocksDBEngine(Engine):
     def file_faults(self, root: Path, store: str, child: str | None = None) -> Iterator[str]:
         """Yield a message for each file that differs from the manifest. Check the manifest, too."""
         path = store_path(root, _FOLDER, store) if child is None else _child(root, store, child)
-        return iter(file_faults(path) if is_database(path) else ())
+        if is_database(path):
+            yield from file_faults(path)
+        elif found := remains(path):
+            yield f"the file CURRENT is missing, so the rows in {len(found)} files cannot be read"
 
     def parents(self, root: Path) -> list[str]:
         """Return the sorted names of the stores in ``root`` whose directories contain segments.

@@ -25,7 +25,7 @@ from kstore_rocksdb.files.wal import logs_beyond_gap, set_aside
 from kstore_rocksdb.loading import clean_up
 from kstore_rocksdb.options import NativeOptions, RocksDBOptions
 
-__all__ = ["is_database", "open_for_reading", "open_for_writing", "was_database"]
+__all__ = ["is_database", "open_for_reading", "open_for_writing", "remains", "was_database"]
 
 _CURRENT = "CURRENT"
 
@@ -45,6 +45,25 @@ def was_database(path: Path) -> bool:
         )
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return False
+
+
+def remains(path: Path) -> list[str]:
+    """Return the names of the files with rows in a directory that has no file ``CURRENT``.
+
+    The creation of a database writes ``CURRENT`` before any row, so such a directory contains a
+    database that has lost the file.
+    """
+    if is_database(path):
+        return []
+    try:
+        found = sorted(
+            entry.name
+            for entry in path.iterdir()
+            if entry.suffix == ".sst" or (entry.suffix == ".log" and entry.stat().st_size)
+        )
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []
+    return [] if is_database(path) else found  # another process may have just created it
 
 
 def open_for_writing(
@@ -163,18 +182,12 @@ def _refuse_remains(path: Path) -> None:
 
     RocksDB would create an empty database in such a directory.
     """
-    if is_database(path) or not path.is_dir():
-        return
-    remains = sorted(
-        entry.name
-        for entry in path.iterdir()
-        if entry.suffix == ".sst" or (entry.suffix == ".log" and entry.stat().st_size)
-    )
-    if remains and not is_database(path):  # another process may have just created it
+    found = remains(path)
+    if found:
         raise CorruptionError(
             f"rocksdb database {path} has lost its CURRENT file, but still has rows in "
-            f"{len(remains)} files ({remains[0]}, …). Nothing was changed. Put the file back from "
-            "a copy, or rename the directory and restore the store from its changelog"
+            f"{len(found)} files ({found[0]}, …). Nothing was changed. Put the file back from a "
+            "copy, or rename the directory and restore the store from its changelog"
         )
 
 

@@ -290,6 +290,9 @@ def test_files_that_are_cut_or_lost(root):
     if engine == "rocksdb":
         assert "is missing" in finding.why
         (root / "rocksdb" / "orders" / "CURRENT").unlink()
+        assert "the file CURRENT is missing" in found(root)["files"].why
+        for file in (root / "rocksdb" / "orders").glob("*.sst"):
+            file.rename(file.with_suffix(".bak"))
         assert "they are not a database" in found(root)["files"].why
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from kstore_core import open_state, serdes, stores
+from kstore_core.errors import CorruptionError
 from tests.maintenance.verify.stores import hashed, plant
 
 SPEC = stores.timestamped_key_value("orders", key=serdes.UTF8, value=serdes.UTF8)
@@ -124,3 +125,22 @@ def test_progress_on_a_terminal(run_on_a_terminal, root):
     assert ran.code == 0
     assert "sound" in ran.out
     assert "verify" in ran.err
+
+
+def test_a_store_that_lost_its_current_file_is_not_called_sound(run, tmp_path):
+    root = tmp_path / "0_0"
+    with open_state(root, engine="rocksdb") as state:
+        for name in ("a", "b"):
+            state.open(stores.key_value(name)).put(b"k", b"v")
+        state.commit({("t", 0): 1})
+    (root / "rocksdb" / "a" / "CURRENT").unlink()
+    for command in ("verify", "inspect", "doctor"):
+        ran = run(command, root)
+        assert ran.code == 4, command
+        assert "CURRENT" in ran.out + ran.err, command
+    assert run("verify", root, "b").code == 0
+    assert run("get", root, "a", "k").code == 4
+    with open_state(root, read_only=True) as state:
+        assert state.stores() == ["a", "b"]
+        with pytest.raises(CorruptionError, match="lost its CURRENT file"):
+            state.offsets()

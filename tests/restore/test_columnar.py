@@ -191,7 +191,7 @@ def test_records_without_headers_go_into_a_store_with(spec: StoreSpec) -> None:
     [
         (KEY_VALUE[0], [b"a", None], [1, 2], "1 of 2 records have no key"),
         (VERSIONED[0], [b"a", b"a"], [None, None], "2 of 2 records have no timestamp"),
-        (VERSIONED[0], [b"a", b"a"], [5, -1], "the time -1 ms, before 1970"),
+        (VERSIONED[0], [b"a", b"a"], [5, -1], "the time -1 ms, but .* before 1970"),
     ],
 )
 def test_what_cannot_be_restored_is_refused_whole(

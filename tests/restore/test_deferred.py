@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -511,3 +512,71 @@ def test_a_read_only_store_keeps_its_stream_time(tmp_path: Path) -> None:
         with pytest.raises(UnsupportedError, match="read_only"):
             restored(store, [(b"a", b"2", 1000)])
         assert store.stream_time == 5
+
+
+def test_records_of_two_restoring_threads_wait_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A thread that begins to wait settles the records of another, which then come again."""
+    with open_state("s", engine="memory") as state:
+        store = state.open(SPECS[0])
+        restored(store, [(b"1", b"v", 1)])
+        first = waiting_of(store)
+        monkeypatch.setattr(first, "_end", lambda: ended(first))
+
+        def ended(waiting: Any) -> None:
+            type(waiting)._end(waiting)
+            other = threading.Thread(target=restored, args=(store, [(b"3", b"v", 3)]))
+            other.start()
+            other.join()
+
+        late = deferred._Waiting(store.table.rows, first._gathered, first._write)
+        if late.install(needs_empty=False):
+            late.discard()
+        assert [key for key, _ in store.all()] == [b"1", b"3"]
+        state.commit()
+        assert state.staged_bytes == 0
+
+
+def test_versions_do_not_wait_if_another_thread_has_just_written_some() -> None:
+    with open_state("s", engine="memory") as state:
+        store = state.open(SPECS[2])
+        restored(store, [(b"a", b"1", 1)])
+        first = waiting_of(store)
+        late = deferred._Waiting(store.table.rows.rows, first._gathered, first._write)
+        assert not late.install(needs_empty=True)
+        assert not is_waiting(store)
+        assert [version.value for version in store.history(b"a")] == [b"1"]
+
+
+def test_an_interrupt_when_the_rows_are_written_leaves_nothing_half_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columnar, "_BUILD_BYTES", 1000)
+    with open_state(tmp_path / "0_0", engine="rocksdb") as state:
+        store = state.open(SPECS[2])
+        for number in range(20):
+            restored(store, [(b"a", b"%d" % number, number)])
+        close = spool.Gathered.close
+
+        def interrupted(gathered: Any) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            close(gathered)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(spool.Gathered, "close", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                store.get(b"a")
+        assert (is_waiting(store), state.staged_bytes) == (False, 0)
+        assert not list((tmp_path / "0_0").glob(".kstore-restore*"))
+
+
+def test_records_in_files_count_as_uncommitted(tmp_path: Path) -> None:
+    """Late records may move all others to files, and then no record is in memory."""
+    with open_state(tmp_path / "0_0", engine="rocksdb", uncommitted_max_bytes=5000) as state:
+        store = state.open(SPECS[2])
+        restored(store, [(b"a", b"v" * 3000, 1000)])
+        restored(store, [(b"b", b"v" * 3000, 1)])
+        assert is_waiting(store)
+        assert state.staged_bytes > 0
+        assert [key for key, _ in store.all()] == [b"a"]

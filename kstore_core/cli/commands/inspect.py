@@ -225,7 +225,8 @@ def _kind(store: dict[str, Any]) -> str:
         )
     if store["format"] is None:
         return "a plain key-value store or a versioned store; to read it, pass --shape"
-    kind = f"{in_words(store['shape'])}, {store['format']}"
+    shape = in_words(store["shape"])
+    kind = shape if shape == store["format"] else f"{shape}, {store['format']}"
     if store["known_from"] == "namespaces":
         kind += " (according to its namespaces; no spec is stored)"
     return kind

@@ -51,8 +51,8 @@ def check_log(source: Place, log: Changelog) -> None:
     if begin < log.high_watermark and begin < whole_end(log, stored):
         raise StateError(
             f"the store {source.spec.name!r} contains the log {log.topic}-{log.partition} only up "
-            f"to offset {stored}, but the log ends at offset {log.high_watermark - 1}, so the "
-            "store and the log cannot be compared. First restore the rest of the log with: "
+            f"to offset {stored}, but the last offset of the log is {log.high_watermark - 1}. So "
+            "the store and the log cannot be compared. First restore the rest of the log with: "
             + command("restore", source.root, source.spec.name, options="--from LOGDIR")
         )
 

@@ -88,7 +88,7 @@ def _elsewhere(store: str, log: Path, contains: int | None, end: int) -> tuple[S
         why = f"the store has no offset of {log}, so it cannot be compared with the log"
         return "note", Fault("compare", why)
     first = command("restore", "PATH", store, options=f"--from {shlex.quote(str(log))}")
-    where = f"the store contains {log} up to offset {contains}, but the log ends at offset {end}"
+    where = f"the store contains {log} up to offset {contains}, but the log's last offset is {end}"
     if contains < end:
         why = f"{where}. Before you compare, restore the rest of the log with: {first}"
         return "note", Fault("compare", why)

@@ -33,8 +33,8 @@ def find_root(path: str, store: str | None, storage: Mapping[str, Any]) -> Root:
 def roots_at(path: str, store: str | None, storage: Mapping[str, Any]) -> list[Root]:
     """Return the root at ``path``, or the roots directly below ``path``.
 
-    If ``store`` is given, return only roots whose directory or store has this name. Raise a
-    StateError if there is no such root.
+    If ``store`` is given, return the root whose directory has this name. If there is none, return
+    the roots whose stores have this name. Raise a StateError if there is no such root.
     """
     here = Root.at(path, storage)
     if here.versions():
@@ -54,11 +54,20 @@ def roots_at(path: str, store: str | None, storage: Mapping[str, Any]) -> list[R
         )
     if store is None:
         return list(roots.values())
-    names = {name: root.load().spec["name"] for name, root in roots.items()}
-    chosen = [root for name, root in roots.items() if store in (name, names[name])]
+    if store in roots:
+        return [roots[store]]
+    names, errors = {}, []
+    for name, root in roots.items():
+        try:
+            names[name] = root.load().spec["name"]
+        except StateError as error:
+            errors.append(error)  # another store may be the one
+    chosen = [roots[name] for name, of_store in names.items() if of_store == store]
+    if not chosen and errors:
+        raise errors[0]
     if not chosen:
-        there = ", ".join(sorted(names.values()))
-        raise StateError(f"{here} has no store {store!r}; the directories below it have: {there}")
+        there = ", ".join(f"{name} (store {names[name]!r})" for name in sorted(names))
+        raise StateError(f"{here} has no store {store!r}; it has the directories {there}")
     return chosen
 
 

@@ -124,7 +124,7 @@ def test_a_store_that_is_behind_its_log(root: Path) -> None:
     found = looked(root)
     (hit,) = found.findings
     assert (hit.severity, hit.what) == ("note", "compare")
-    assert "up to offset 299, but the log ends at offset 300" in hit.why
+    assert "up to offset 299, but the log's last offset is 300" in hit.why
 
 
 def test_a_store_that_is_ahead_of_its_log(root: Path) -> None:

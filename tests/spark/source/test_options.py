@@ -187,11 +187,18 @@ def test_a_store_in_a_directory_of_several(tmp_path: Path) -> None:
         plan_of({"path": where})
     for name in ("a", "rates"):
         assert len(rows_of(plan_of({"path": where, "store": name}))) == 4
-    with pytest.raises(StateError, match=r"all has no store 'c'; the .* have: other, rates"):
+    with pytest.raises(
+        StateError, match=r"no store 'c'; it has the directories a \(store 'rates'\), b"
+    ):
         plan_of({"path": where, "store": "c"})
     publish(tmp_path / "all" / "c", SPEC, fill, partitions=1)
     with pytest.raises(StateError, match=r"several directories with a store 'rates': a, c\. Pass"):
         plan_of({"path": where, "store": "rates"})
+    (tmp_path / "all" / "c" / "_kstore" / "1.json").write_text("{")
+    for name in ("a", "other"):  # whatever another directory contains
+        find_root(where, name, {})
+    with pytest.raises(StateError, match=r"c/_kstore/1.json is not a valid manifest"):
+        find_root(where, "none", {})
     with pytest.raises(StateError, match="a has the store 'rates', not 'other'"):
         plan_of({"path": f"{where}/a", "store": "other"})
 
