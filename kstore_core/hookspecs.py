@@ -75,8 +75,8 @@ class CommandRegistrar(Protocol):
 def kstore_register_engines(registrar: EngineRegistrar) -> None:
     """Register the engines of a plug-in.
 
-    kstore calls this hook for an entry point of the group ``kstore.engines`` when a state is opened
-    with the engine of this name.
+    kstore calls this hook of an entry point of the group ``kstore.engines`` when it needs the
+    engine with the name of the entry point, for example to open a state directory.
 
     Parameters
     ----------

@@ -104,7 +104,7 @@ def main() -> int:
             name = "operations"
             found, count = compare(java, arguments, Path(scratch))
             found = (
-                f"The run used Python {platform.python_version()}, {machine()}, and "
+                f"The run used Python {platform.python_version()}, {machine()}. It used "
                 f"{arguments.count:,} records. A ratio below its goal is bold.\n\n{found}"
             )
     if arguments.write:

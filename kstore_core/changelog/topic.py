@@ -175,7 +175,7 @@ class LogConfig:
         policies = {part.strip() for part in policy.split(",")}
         if not policies <= {"compact", "delete"}:
             raise SpecError(
-                f"cleanup.policy must be compact, delete, or compact,delete, not {policy}"
+                f"cleanup.policy must be 'compact', 'delete' or 'compact,delete', not {policy!r}"
             )
         return cls(
             compact="compact" in policies,

@@ -116,9 +116,12 @@ def describe(
     times_of = _TAKES[family.removeprefix(_ORDERED)]
     for name, takes in {**{name: name in times_of for name in given}, **flags}.items():
         if not takes:
+            needs = ""
+            if name == "without_index":
+                needs = "; it is for window and session stores with --time-ordered"
             raise SpecError(
                 f"the store {view.name!r} is a {in_words(family)} store, so {flag(name)} does not "
-                "apply" + " without --time-ordered" * (name == "without_index")
+                f"apply{needs}"
             )
     stored = view.record.spec
     if stored is None:

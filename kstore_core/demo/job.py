@@ -311,7 +311,7 @@ def _examples(joined: pa.Table) -> pa.Table:
 
 
 def _points(joined: pa.Table, currency: str) -> list[tuple[int, float]]:
-    """Return the time and the rate of each transaction of a currency that has a rate."""
+    """Return the time and the rate of each transaction in ``currency`` that has a rate."""
     rows = joined.filter(
         pc.and_(pc.equal(joined["currency"], currency), pc.is_valid(joined["rate_value"]))
     )

@@ -57,9 +57,8 @@ def plot_windowed(
         matplotlib is not installed.
     """
     if most < 1 or (segment_interval_ms is not None and segment_interval_ms < 1):
-        raise ValueError(
-            f"most={most} and segment_interval_ms={segment_interval_ms} must be 1 or more"
-        )
+        wrong = f"{most=}" if most < 1 else f"{segment_interval_ms=}"
+        raise ValueError(f"{wrong} must be 1 or more")
     iterator = iter(items)
     found = list(islice(iterator, most))
     if not found:

@@ -64,8 +64,8 @@ class TestDriver(StoreAccessors):
 
     Each topic has one partition. :meth:`pipe_input` processes a record completely: it calls
     stream-time schedules, commits the stores, and then processes the records that sinks have
-    written to topics of sources. One task runs all sub-topologies, so all of them have the same
-    stream time, as in Kafka's driver.
+    written to topics that a source reads. One task runs all sub-topologies, so all of them have the
+    same stream time, as in Kafka's driver.
 
     Parameters
     ----------

@@ -237,7 +237,7 @@ def serialized(
 def deserialized(
     serde: Serde[Any], data: bytes | None, headers: Headers, what: str, origin: Origin
 ) -> Any:
-    """Return the key or the value of the record ``origin`` from its bytes, or None for None."""
+    """Deserialise the key or the value of the record at ``origin``. Return None if it is None."""
     try:
         return None if data is None else serde.deserialize(data, headers)
     except Exception as error:

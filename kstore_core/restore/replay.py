@@ -141,7 +141,7 @@ def restore_log(
     scratch: Path,
     listener: RestoreListener | None = None,
 ) -> tuple[Restored, int | None]:
-    """Restore the records that a table lacks from a changelog, up to the last finished commit.
+    """Restore from a changelog the records that a table lacks, up to the last finished commit.
 
     Parameters
     ----------
@@ -175,7 +175,8 @@ def restore_log(
     SpecError
         The log has records that this kind of store cannot have.
     FormatError, CorruptionError
-        A record or the log is damaged. Batches before the damage were restored and committed.
+        A record or the log is damaged. Batches before the damage were restored and committed,
+        except in a versioned store that was empty.
     """
     begin, end = first_offset(stored, log, spec.name), log.high_watermark
     is_known = stored is not None and stored != UNKNOWN_OFFSET

@@ -166,8 +166,8 @@ class FamilyScan(Scan):
 
     * ``next`` on an iterator without a position kills the process. So the scan calls ``next`` only
       after ``key`` has returned a key.
-    * An iterator uses the memory of its upper bound and of its options, but does not refer to these
-      objects. So the scan keeps a reference to both.
+    * An iterator uses the memory of its upper bound and of its options, but does not keep these
+      Python objects alive. So the scan keeps a reference to both.
     * The library sets a lower bound as the upper bound. So a reverse scan compares the keys itself.
     * An iterator ends at a damaged block without an error. So the scan checks ``status`` at the
       end.

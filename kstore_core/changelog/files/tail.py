@@ -203,7 +203,7 @@ def _numbers(path: Path) -> Iterator[int]:
 
 
 def _same(file: IO[bytes], position: int, other: Path) -> bool:
-    """Return True if the bytes of `file` from a position on equal the content of `other`."""
+    """Return True if `other` has the same content as `file` from `position` to its end."""
     file.seek(0, os.SEEK_END)
     if file.tell() - position != other.stat().st_size:
         return False

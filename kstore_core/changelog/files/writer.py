@@ -200,7 +200,7 @@ class LogWriter:
             self.rest = Rest("none")
 
     def _take_back(self, before: Tail) -> None:
-        """Remove all bytes after an earlier end of the log. The newest segment is removed first."""
+        """Cut the log back to an earlier end. Segments after this end are removed, newest first."""
         self.close()
         for segment in reversed(list_segments(self._directory)):
             if segment.base_offset > before.segment.base_offset:

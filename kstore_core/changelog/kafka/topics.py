@@ -87,7 +87,7 @@ def create_topic(
 
 
 def check_settings(cluster: Cluster, topic: str, wanted: Mapping[str, str]) -> None:
-    """Raise an error if a topic's settings would lose records that a restore needs.
+    """Raise an error if a topic's settings do not fit a changelog.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def check_settings(cluster: Cluster, topic: str, wanted: Mapping[str, str]) -> N
         found = ", ".join(f"{name}={actual[name]}" for name in better)
         needed = ",".join(f"{name}=[{value}]" for name, value in better.items())
         raise SpecError(
-            f"the topic {topic} at {cluster.servers} would lose records that a restore needs: "
+            f"settings of the topic {topic} at {cluster.servers} do not fit a changelog: "
             f"{found}. Run kafka-configs.sh --bootstrap-server {cluster.servers} --alter --topic "
             f"{topic} --add-config {needed}"
         )

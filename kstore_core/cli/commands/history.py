@@ -40,9 +40,9 @@ def history(
 ) -> None:
     """Print the versions, windows or sessions of KEY, one per line, oldest first.
 
-    The command prints the versions or sessions that overlap the time from --from to --to, or the
-    windows that begin in this time. A gap between two versions means that the key was deleted. The
-    exit code is 1 if nothing is found.
+    The range of times from --from to --to limits the output. The command prints the versions and
+    sessions that overlap the range. Of a window store, it prints the windows that begin in it. A
+    gap between two versions means that the key was deleted. The exit code is 1 if nothing is found.
     """
     check_order(from_ts, to_ts)
     for directory in places(path).by_key(key, is_hex=key_hex, key_serde=options["key_serde"]):

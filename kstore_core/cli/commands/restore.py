@@ -248,9 +248,9 @@ def _new(store: str, options: dict[str, Any]) -> StoreSpec:
     """
     if options["shape"] is None:
         raise SpecError(
-            f"the store {store!r} has no stored spec. Add --shape and the options of that shape "
-            "(--format, --retention, --window-size, --segment-interval) with the values that the "
-            "writer used"
+            f"the store {store!r} has no stored spec. Add --shape and the options of that shape, "
+            "such as --format, --retention, --window-size and --segment-interval, with the values "
+            "that the writer used"
         )
     return described_by_options(store, options)
 

@@ -133,7 +133,7 @@ def key_bytes(text: str, serde: BuiltInSerde[Any], *, is_hex: bool) -> bytes:
         return serde.serialize(value_of_text(serde, text))
     except ValueError as error:
         wanted = "hex" if is_hex else f"a key of the serde {serde.name}"
+        remedy = "" if is_hex else ". Correct the key, or pass its bytes with --key-hex"
         raise click.BadParameter(
-            f"{text!r} is not {wanted}: {error}; or pass the bytes of the key with --key-hex",
-            param_hint="KEY",
+            f"{text!r} is not {wanted}: {error}{remedy}", param_hint="KEY"
         ) from error

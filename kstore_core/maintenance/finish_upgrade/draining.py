@@ -157,7 +157,7 @@ def _take(namespace: Namespace, lo: bytes | None, count: int) -> Chunk | None:
 def _moved_spec(record: StoreRecord, value_format: ValueFormat) -> dict[str, Rows]:
     """Return the write that sets the newer format in the stored spec.
 
-    The write is empty if the store has no stored spec, or if the spec has no older format.
+    The write is empty if the store has no stored spec, or if the format in it is not an older one.
     """
     if record.spec is None or record.spec.format.name not in value_format.upgrades:
         return {}

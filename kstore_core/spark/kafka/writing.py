@@ -216,9 +216,10 @@ class _Sender:
             if self._known["digest"] != self._digest.hexdigest():
                 raise StateError(
                     f"{self._group} has already written {self._epoch}, but with rows that differ "
-                    "from the rows of this attempt, so kstore cannot send the epoch again. Write a "
-                    "DataFrame whose partitions keep their rows when Spark repeats a micro-batch, "
-                    "such as the output of a source or of map_state, or leave out transactionalId"
+                    "from the rows of this attempt, so kstore cannot send the epoch again. Leave "
+                    "out transactionalId, or write a DataFrame whose partitions keep their rows "
+                    "when Spark repeats a micro-batch. The output of a source or of map_state is "
+                    "such a DataFrame"
                 )
             return 0
         self._producer.flush(self._cluster.timeout_s + 5)

@@ -82,7 +82,7 @@ class Layout(Protocol):
     def is_written(self, shard: int) -> bool:
         """Return True if something was written to a shard of a stream.
 
-        Raises FileNotFoundError if the directory of a shard on a disk is missing.
+        Raises FileNotFoundError if the root is on a disk and the shard's directory is missing.
         """
 
     def checkout(

@@ -167,9 +167,8 @@ class BoundState(Generic[AnyLayout]):
         bound = Sharding.of(self.layout, self.number)
         if bound is None or bound[0] != self.id:
             raise StateError(
-                f"{self.layout} is not the driver's directory, because this worker sees "
-                f"{'no state' if bound is None else 'another state'} at this path. "
-                f"{self.layout.unseen}"
+                f"this worker sees {'no state' if bound is None else 'another state'} at "
+                f"{self.layout}, so this is not the driver's directory. {self.layout.unseen}"
             )
 
     def way_back(self) -> str:

@@ -58,7 +58,8 @@ def decoded(
 ) -> dict[str, pa.Array]:
     """Decode stored values to the columns ``value``, ``timestamp`` and ``headers``.
 
-    A format without times or headers lacks these columns. A column that is not in ``wanted`` may
+    The result has no column ``timestamp`` if the format stores no times, and no column ``headers``
+    if the format stores no headers. A column that is not in ``wanted`` may
     be missing, or may still be encoded.
     """
     if {"value", "timestamp", "headers"}.isdisjoint(wanted):

@@ -81,7 +81,7 @@ def key_columns(spec: StoreSpec, rows: pa.Array) -> dict[str, pa.Array]:
 
 
 def _lead(rows: pa.Array, *, ordered: bool) -> int:
-    """Return the prefix byte of the row keys in a chunk, or `_KEYS_FIRST` if there is none.
+    """Return the prefix byte of the row keys in a chunk, or `_KEYS_FIRST` without such a byte.
 
     Only the row keys of time-ordered stores have a prefix byte; see :class:`KeySchema`.
     """

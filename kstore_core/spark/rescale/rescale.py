@@ -153,7 +153,7 @@ def _state_of(
     names = states_of(at.storage)
     if len(names) > 1:
         raise SpecError(
-            f"{at} has several states of map_state: {', '.join(names)}; pass the name of one as "
-            "store"
+            f"{at} has several states of map_state: {', '.join(names)}. Pass store= with the name "
+            "of one of them"
         )
     return names[0] if names else None

@@ -1,4 +1,4 @@
-"""The rescale of a root, which publishes the newest version's rows in another number of shards."""
+"""The rescale of a root: a new version with the same rows in another number of shards."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ class Manifest:
 
     @property
     def late(self) -> int:
-        """The number of late records that the last job of each shard dropped."""
+        """The sum over the shards of the late records that the last job of the shard dropped."""
         return sum(shard.late for shard in self.shards)
 
     @property

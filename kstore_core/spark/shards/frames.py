@@ -178,8 +178,8 @@ def check_log_columns(schema: StructType, spec: StoreSpec, *, partition_time: bo
     if faults:
         raise SpecError(
             f"the DataFrame is not a changelog for the store {spec.name!r}: {'; '.join(faults)}. "
-            "Pass the columns of Spark's Kafka source: key, value, timestamp, and optionally "
-            f"headers, topic, partition, offset{_hint(spec, faults)}"
+            f"Pass the columns of Spark's Kafka source: {', '.join(wanted)}, and optionally "
+            f"topic, partition, offset{_hint(spec, faults)}"
         )
 
 

@@ -1,7 +1,7 @@
 """Temporary files for the records of a shard that do not fit into memory.
 
-The records of each file are sorted. A merge of the files yields the records in runs, where a run is
-a log that fits into memory.
+The records of each file are sorted. A merge of the files yields the sorted records in pieces that
+fit into memory. A piece is called a run.
 """
 
 from __future__ import annotations

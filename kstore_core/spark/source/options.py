@@ -81,14 +81,16 @@ READ_OPTIONS = by_name(
         "from",
         time_of,
         _TIME,
-        "omits windows, sessions and, with `history`, versions that end before this time",
+        "omits windows and sessions that end before this time; with `history`, omits such "
+        "versions, too",
         _CHOSEN,
     ),
     Option(
         "to",
         time_of,
         _TIME,
-        "omits windows, sessions and, with `history`, versions that begin after this time",
+        "omits windows and sessions that begin after this time; with `history`, omits such "
+        "versions, too",
         _CHOSEN,
     ),
     Option(

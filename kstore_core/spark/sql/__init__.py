@@ -1,1 +1,1 @@
-"""Functions that register views of stores, and a function that looks up versions, in Spark SQL."""
+"""Spark SQL: functions that register views of stores, and a function that looks up versions."""

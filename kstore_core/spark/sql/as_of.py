@@ -225,7 +225,7 @@ class AsOf:
 
 
 def _evaluation(lookup: AsOf) -> Callable[..., Any]:
-    """Return the function for Spark, with the annotations that determine how Spark calls it."""
+    """Return a function that evaluates ``lookup``. Its annotations tell Spark how to call it."""
     import pyarrow as pa
 
     def evaluate(columns: Any) -> Any:

@@ -32,10 +32,9 @@ __all__ = ["changes", "changes_schema"]
 
 
 def changes_schema(spec: StoreSpec) -> pa.Schema:
-    """Return the columns of the output of an epoch.
+    """Return the schema of the rows that :func:`changes` returns for one epoch of a stream.
 
-    The output has the columns of `read_store` except ``valid_to``. It also has the column
-    ``partition``, which contains the number of the shard.
+    The columns are those of `read_store` except ``valid_to``.
     """
     fields = [field for field in store_schema(spec, as_millis=False) if field.name != "valid_to"]
     return pa.schema([*fields, pa.field("partition", pa.int32())])

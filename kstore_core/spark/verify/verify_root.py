@@ -56,7 +56,7 @@ def verify_root(
         Options of an object store. The function copies the shards of a root on an object store to
         this machine, and verifies the copies.
     engine : str, optional
-        The name of the engine of the shards; the engine that the manifest names if None.
+        The name of the engine of the shards. Default: the engine that the manifest names.
     listener : callable, optional
         A callback. The function calls it first with the name of the root and the findings about
         the root's files, and then with the directory and the findings of each shard.

@@ -4,7 +4,9 @@ The newest segment contains the record of the store. The record is the metadata 
 offsets, position, stream time and spec. Kafka Streams also looks for metadata in the newest segment
 first. One batch cannot write to several databases. So a commit first writes the rows of the older
 segments. Then the commit writes one batch with the rows of the newest segment and the record. Each
-batch contains the number of the commit; see :mod:`kstore_core.tables.segments.progress`.
+of these batches contains the number of the commit; see
+:mod:`kstore_core.tables.segments.progress`. At last, the commit copies the record to the other
+segments that it has changed.
 """
 
 from __future__ import annotations

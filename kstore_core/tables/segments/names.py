@@ -102,9 +102,9 @@ def by_id(store: str, found: Mapping[str, int], where: object, interval_ms: int)
             )
         if number in names:
             raise InconsistentStateError(
-                f"{names[number]!r} and {name!r} in {where} are both the segment "
-                f"{name_of(store, number * interval_ms)!r}, but each segment must have only one "
-                "name. Nothing was changed. Move one of the two out of the directory"
+                f"the directories {names[number]!r} and {name!r} in {where} both stand for the "
+                f"segment {name_of(store, number * interval_ms)!r}, but each segment must have "
+                "only one directory. Nothing was changed. Move one of the two out of the directory"
             )
         names[number] = name
     return names

@@ -15,7 +15,7 @@ from kstore_core.testing.running import at_random, quick, run_machine, shrinking
 
 
 class LifePromises(EnginePart):
-    """Tests of all promises together, by random sequences of calls.
+    """Random sequences of calls, which test all promises of the engine interface together.
 
     Attributes
     ----------

@@ -210,8 +210,8 @@ def _quiet() -> Iterator[None]:
     """Suppress the messages that Python prints because of interrupts.
 
     Python prints a message about an interrupt that comes while Python frees an object. Python also
-    warns if it frees an open handle, which happens if an interrupt comes between the call and its
-    ``with`` block.
+    warns if it frees an open handle. This happens if an interrupt comes after the call that opens
+    the handle, and before its ``with`` block begins.
     """
     hook = sys.unraisablehook
 

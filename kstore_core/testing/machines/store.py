@@ -20,8 +20,8 @@ PARTITION = ("t", 0)
 class StoreMachine(ScratchMachine):
     """A state machine that commits, spills, crashes, reopens and upgrades a store.
 
-    The store has the kind ``kind`` before any upgrade. If ``upgrading`` is True, the store may be
-    upgraded to newer kinds.
+    ``kind`` is the kind of the store before its first upgrade. If ``upgrading`` is True, the store
+    may be upgraded to newer kinds.
     """
 
     kind: Kind

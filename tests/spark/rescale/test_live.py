@@ -217,7 +217,7 @@ def test_states_that_are_refused(spark: SparkSession, tmp_path: Path) -> None:
         rescale(tmp_path, partitions=2, store=PARTITION_TIMES)
     make_task(tmp_path, spec=stores.key_value("b", key=serdes.UTF8, value=serdes.INT64))
     with pytest.raises(
-        SpecError, match=f"several states of map_state: b, {PARTITION_TIMES}, totals;"
+        SpecError, match=f"several states of map_state: b, {PARTITION_TIMES}, totals\\."
     ):
         rescale(tmp_path, partitions=2)
     assert rescale(tmp_path, partitions=2, store="b").rows == 0  # nothing was ever written

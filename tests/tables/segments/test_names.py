@@ -106,7 +106,9 @@ def test_two_names_of_one_segment_are_refused(tmp_path, read_only):
     before = fingerprint(tmp_path)
     with (
         open_state(tmp_path, engine=ENGINE, read_only=read_only) as state,
-        pytest.raises(InconsistentStateError, match=r"'w.60000' and 'w:60000'.*both the segment"),
+        pytest.raises(
+            InconsistentStateError, match=r"'w.60000' and 'w:60000'.*both stand for the segment"
+        ),
     ):
         state.open(spec())
     assert read_only is False or fingerprint(tmp_path) == before
