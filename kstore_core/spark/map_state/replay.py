@@ -59,8 +59,8 @@ def decode_output(
         raise StateError(
             f"{where} already contains {epoch}. The stored output is from the function {maker}, "
             f"but this query has the function {by}. The state of a store belongs to one function "
-            "of one query. Use another root for a second function. If the function was renamed, run the query once with the "
-            "earlier name"
+            "of one query. Use another root for a second function. If the function was renamed, "
+            "run the query once with the earlier name"
         )
     if not table.schema.equals(schema, check_metadata=False):
         raise StateError(
