@@ -168,7 +168,7 @@ class BoundState(Generic[AnyLayout]):
         if bound is None or bound[0] != self.id:
             raise StateError(
                 f"this worker sees {'no state' if bound is None else 'another state'} at "
-                f"{self.layout}, so this is not the driver's directory. {self.layout.unseen}"
+                f"{self.layout}, but the driver saw the state. {self.layout.unseen}"
             )
 
     def way_back(self) -> str:

@@ -177,7 +177,7 @@ def _of_manifest(root: Root, version: int, fault: _Fault) -> Finding:
 
 
 def _uses(manifests: Iterable[Manifest]) -> dict[str, list[_Use]]:
-    """Return all entries of each file in the manifests, by the path of the file."""
+    """Return, for the path of each file, all entries in the manifests that describe the file."""
     uses: dict[str, list[_Use]] = defaultdict(list)
     for manifest in manifests:
         for shard in manifest.shards:
