@@ -38,8 +38,8 @@ class PartitionTime(NamedTuple):
     read : int
         The greatest time (ms) in the partition up to and including this record.
     sent : int
-        The greatest time (ms) of all records of the partition that precede the next sent record,
-        including records that were not sent.
+        The greatest time (ms) in the partition up to the next record that was sent, without that
+        record. Records that the sender dropped after this record count, too.
     """
 
     read: int
@@ -56,8 +56,8 @@ def with_partition_time(headers: Any, read: int, sent: int | None = None) -> Hea
     read : int
         The greatest time (ms) in the partition up to and including this record.
     sent : int, optional
-        The greatest time (ms) of all records of the partition that precede the next sent record,
-        including records that are not sent. The default is ``read``.
+        The greatest time (ms) in the partition up to the next record that is sent, without that
+        record. Records that are dropped after this record count, too. The default is ``read``.
 
     Raises
     ------

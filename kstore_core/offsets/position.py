@@ -132,7 +132,8 @@ def decode_position(data: bytes) -> dict[str, dict[int, int]]:
     Raises
     ------
     FormatError
-        The version is not 0, the bytes end too early, or a partition is negative.
+        The version is not 0, the bytes end too early, a partition or a count is negative, or the
+        name of a topic is not UTF-8.
     """
     if not data:
         raise FormatError("the position is empty; it must begin with the version 00", offset=0)

@@ -35,7 +35,7 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def share_file(name: str, write: Callable[[BinaryIO], None]) -> mmap.mmap | None:
-    """Map the file with a name. If the file is missing, call ``write`` to write it first.
+    """Map the shared file with this name into memory. If it is missing, ``write`` writes it first.
 
     While one process writes the file, other processes that need it wait. If ``write`` raises an
     exception, no file remains. Return None if the system has no identifier of its boot, or if

@@ -27,7 +27,8 @@ def merged_offsets(
 ) -> tuple[tuple[Offset, ...], tuple[Ahead, ...]]:
     """Return the offsets of a new shard for all its keys, and greater offsets for some of its keys.
 
-    A greater offset is for the keys of an old shard that has later records than other old shards.
+    The offset for all keys is the least one of the old shards. If an old shard has a greater
+    offset, that offset applies only to the keys from this old shard.
 
     Parameters
     ----------

@@ -144,7 +144,11 @@ def _directory(
 def _state_of(
     root: str | os.PathLike[str], storage_options: Mapping[str, Any] | None
 ) -> str | None:
-    """Return the name of the root's only state, or None if the root has versions."""
+    """Return the name of the root's only state of map_state.
+
+    Return None if the root has published versions of a store, or has no state. Raise a SpecError if
+    it has several states.
+    """
     from kstore_core.spark.rescale.live import states_of
 
     at = Root.at(root, storage_options)

@@ -58,7 +58,8 @@ def vacuum(
     With ``keep_versions``, remove old versions too. A vacuum never removes a file that a remaining
     version names. It also keeps every file of a job that has written within the last ``grace_s``
     seconds. So a job that runs at the same time is safe if it takes less than ``grace_s``. The
-    incomplete manifest of a writer that was killed is removed after the same time.
+    incomplete manifest of a writer that was killed is removed after the same time, except on a
+    volume of Databricks.
 
     A vacuum also removes the files that killed tasks of a sink have left in an inbox (the directory
     for the rows of an epoch), if no task has written to this inbox within ``grace_s``. A vacuum

@@ -202,8 +202,9 @@ def _keys_of(part: Part, keys: frozenset[bytes], partitions: int | None) -> tupl
 def _between(spec: StoreSpec, selection: Selection, filters: Sequence[Filter]) -> Selection:
     """Return the selection with the bounds of time that the filters imply.
 
-    Filters never set ``to_ts`` for the history of a versioned store. If ``to_ts`` is before a
-    shard's history, the read sees only the latest versions, so some rows would be missing.
+    Filters never set ``to_ts`` for the history of a versioned store. With a ``to_ts`` before a
+    shard's history, the read would return only the latest version of each key, without older
+    versions that the filters select.
     """
     if spec.shape == "key_value" or (spec.format.versioned and not selection.history):
         return selection
