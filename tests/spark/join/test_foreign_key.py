@@ -141,7 +141,7 @@ def test_what_cannot_be_joined_is_told(
     plain = tmp_path / "plain"
     log = log_frame(spark, [Record(b"a", b"1", 10)])
     write_store(log, plain, stores.key_value("kv", value=serdes.UTF8), partitions=1)
-    with pytest.raises(UnsupportedError, match="its values have no times"):
+    with pytest.raises(UnsupportedError, match="pass a versioned store, or a key-value store"):
         foreign_key_join(spark, plain, right, foreign_key=NAMED)
     with pytest.raises(UnsupportedError, match="has no history"):
         foreign_key_join(spark, left, plain, foreign_key=NAMED)

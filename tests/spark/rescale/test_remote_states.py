@@ -134,7 +134,7 @@ def test_a_query_that_runs_commits_nothing(bucket: Bucket) -> None:
     with pytest.raises(StateError, match="or undo it: call"):
         task.apply(1, epoch(2), amounts([]))
     old.undo()
-    with pytest.raises(CommitConflictError, match="put by another rescale, or by its undo"):
+    with pytest.raises(CommitConflictError, match="written by another rescale, or by an undo"):
         old.undo()
     with pytest.raises(StateError, match="was sealed"):
         task.apply(1, epoch(2), amounts(of_shard(1)))

@@ -181,7 +181,7 @@ def test_a_root_travels_and_keeps_its_secrets(bucket: Bucket) -> None:
     assert home == bucket.root()
     assert home.storage.options == bucket.options
     assert "secret-test" not in f"{home} {home!r}"
-    with pytest.raises(UnsupportedError, match="needs a local directory"):
+    with pytest.raises(UnsupportedError, match="is not a local directory"):
         home.path  # noqa: B018
 
 
