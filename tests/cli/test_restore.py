@@ -211,7 +211,7 @@ def test_refusals(run, logged):
         (
             (*new, "--shape", "session", "--retention", "5s", "--without-index"),
             2,
-            "does not apply; it is for window and session stores with --time-ordered",
+            "does not apply without --time-ordered",
         ),
         (
             (root, "s", "--from", logs, "--shape", "key-value", "--retention", "5s"),
