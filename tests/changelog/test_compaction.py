@@ -301,7 +301,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(
         log.roll()
         before = bytes_of(log)
         monkeypatch.setattr(os, "fsync", fail)
-        with pytest.raises(EngineError, match="no space left"):
+        with pytest.raises(EngineError, match="No space left"):
             log.compact()
         monkeypatch.undo()
         assert bytes_of(log) == before

@@ -68,7 +68,10 @@ def test_a_log_in_files_follows_the_settings() -> None:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"cleanup.policy": "vacuum"}, "must be compact, delete, or compact,delete, not vacuum"),
+        (
+            {"cleanup.policy": "vacuum"},
+            "must be 'compact', 'delete' or 'compact,delete', not 'vacuum'",
+        ),
         ({"segment.ms": "1"}, "a changelog in files does not support the setting segment.ms=1"),
         ({"message.timestamp.type": "LogAppendTime"}, "the setting message.timestamp.type=LogApp"),
         ({"retention.ms": "soon"}, "retention.ms must be an integer, not soon"),

@@ -310,7 +310,7 @@ def test_a_second_function_on_the_same_shards_is_refused(root: Path) -> None:
         return running_total(key, rows, store)
 
     make_task(root).apply(0, epoch(0), amounts([("a", 1)]))
-    with pytest.raises(StateError, match=r"output of the function running_total, not of .*other"):
+    with pytest.raises(StateError, match=r"from the function running_total, but .*other"):
         make_task(root, other).apply(0, epoch(0), amounts([("a", 1)]))
 
 

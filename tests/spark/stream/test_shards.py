@@ -251,7 +251,7 @@ def test_records_that_do_not_fit_leave_the_shard_as_it_was(tmp_path: Path) -> No
     streamed.epoch(0, [Record(b"a", b"1", 5)])
     for fault, text in (
         (Record(b"a", b"\xff", 6, offset=1), "which the serde 'utf8' cannot read"),
-        (Record(b"a", b"2", 6, partition=1, offset=1), "have the partition 1"),
+        (Record(b"a", b"2", 6, partition=1, offset=1), "for example 1"),
     ):
         log = ShardLog.of(rows_of([fault]), texts)
         with pytest.raises(SpecError, match=text):
