@@ -216,9 +216,7 @@ def test_a_full_disk_loses_nothing(
             log.append(b"k", b"v%d" % offset, offset)
         monkeypatch.setattr(os, "pwrite", pwrite)
         for _ in range(2):
-            with pytest.raises(
-                StorageFullError, match=r"cannot be extended: No space left .* The log's end is unc"
-            ):
+            with pytest.raises(StorageFullError, match=r"No space left .* The log's end is unc"):
                 log.commit()
             assert bytes_of(log) == before
             assert (log.high_watermark, log.end_offset) == (10, 40)

@@ -70,7 +70,7 @@ def test_a_log_in_files_follows_the_settings() -> None:
     [
         (
             {"cleanup.policy": "vacuum"},
-            "must be 'compact', 'delete' or 'compact,delete', not 'vacuum'",
+            "'delete' or 'compact,delete', not 'vacuum'",
         ),
         ({"segment.ms": "1"}, "a changelog in files does not support the setting segment.ms=1"),
         ({"message.timestamp.type": "LogAppendTime"}, "the setting message.timestamp.type=LogApp"),
