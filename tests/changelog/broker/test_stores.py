@@ -182,7 +182,7 @@ def test_a_topic_that_would_lose_something(
         return
     with pytest.raises(SpecError) as refused:
         logs.changelog_of(spec, Path("0_0"))
-    assert f"restore needs: {lost}" in str(refused.value)
+    assert f"do not fit a changelog: {lost}" in str(refused.value)
     assert "--add-config" in str(refused.value)
     unchecked = KafkaChangelogs(
         broker.servers, application_id=application, partition=0, check_settings=False

@@ -72,9 +72,9 @@ def test_columns_that_do_not_fit_are_named(
             {},
             "2 of 10 records have no timestamp",
         ),
-        (GOOD.replace("timestamp_millis(id)", "id - 1"), {}, "the time -1 ms, before 1970"),
+        (GOOD.replace("timestamp_millis(id)", "id - 1"), {}, r"the time -1 ms, but .* before 1970"),
         (GOOD + ", 5 partition", {}, r"10 records have a partition .*example 5. With partitions=2"),
-        (GOOD + ", -1 partition", {}, "have the partition -1"),
+        (GOOD + ", -1 partition", {}, "for example -1"),
         (
             GOOD + ", 'in' topic, -1 partition, id offset",
             {"partition_by": "key"},
