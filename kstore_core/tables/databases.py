@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from threading import RLock
@@ -238,8 +238,14 @@ class OneDatabase:
         if was_full and not self._loses_tails:
             with self._writing:
                 self._open_again(self._stored)
-        try:
+        with self._noting_full():
             namespace.settle()
+
+    @contextlib.contextmanager
+    def _noting_full(self) -> Iterator[None]:
+        """Note that the disk was full, so that the next commit opens the database again."""
+        try:
+            yield
         except StorageFullError as error:
             self._was_full = True
             if self._loses_tails:
@@ -254,7 +260,7 @@ class OneDatabase:
         if batch or entries:
             if self._was_full and not self._loses_tails:
                 self._open_again(self._stored)
-            try:
+            with self._noting_full():
                 if is_spill and len(batch) == 1:
                     ((name, rows),) = batch.items()
                     if rows.is_large and self._write_large(name, rows, record, entries):
@@ -263,11 +269,6 @@ class OneDatabase:
                     batch[OFFSETS] = entries.rows(record)
                 if batch:
                     self.database.write(batch)
-            except StorageFullError as error:
-                self._was_full = True
-                if self._loses_tails:
-                    raise full_without_log(self.database) from error
-                raise
             for namespace, rows in zip(namespaces, staged, strict=True):
                 namespace.clear(rows)
 
