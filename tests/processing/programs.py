@@ -4,8 +4,8 @@ A program has stores, nodes and inputs. Its processors run steps, each with an o
 record or on a store. ``TopologyProgram.java`` of tests/interop and the classes beside it interpret
 the same programs for Kafka Streams. ``drawn.py`` makes programs from seeds.
 
-Times of a versioned store are doubled, so that a delete (at an odd time) never has the time of a
-put: there, kstore differs from Kafka Streams on purpose.
+Times of a versioned store are doubled, so that a tombstone (at an odd time) never has the time of a
+value: there, kstore differs from Kafka Streams on purpose.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ class ProgramStore:
         rows = self.store
         match op:
             case "put":
-                return str(rows.put(key, encoded(value), timestamp=2 * time))
+                return str(rows.put(key, encoded(value), timestamp=2 * time + (value is None)))
             case "delete":
                 return shown(rows.delete(key, timestamp=2 * time + 1))
             case "get":

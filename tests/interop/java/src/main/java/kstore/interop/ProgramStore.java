@@ -29,8 +29,8 @@ import java.util.List;
 /**
  * The operations of a program on a store of any shape, with results as text.
  *
- * <p>Times of a versioned store are doubled, so that a delete (at an odd time) never has the time of a put:
- * kstore deliberately differs there.
+ * <p>Times of a versioned store are doubled, so that a tombstone (at an odd time) never has the time of a
+ * value: kstore deliberately differs there.
  */
 @SuppressWarnings("unchecked")
 final class ProgramStore {
@@ -99,7 +99,7 @@ final class ProgramStore {
         final VersionedKeyValueStore<byte[], byte[]> rows = (VersionedKeyValueStore<byte[], byte[]>) store;
         switch (operation) {
             case "put":
-                return Long.toString(rows.put(key, Steps.bytes(value), 2 * time));
+                return Long.toString(rows.put(key, Steps.bytes(value), 2 * time + (value == null ? 1 : 0)));
             case "delete":
                 return shown(rows.delete(key, 2 * time + 1));
             case "get":
