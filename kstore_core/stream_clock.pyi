@@ -1,9 +1,20 @@
-from threading import RLock
+from types import TracebackType
 from typing import Self, final
 
-__all__ = ["START", "StreamClock"]
+__all__ = ["START", "StreamClock", "Turn"]
 
 START: int
+
+@final
+class Turn:
+    def __new__(cls) -> Self: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
 
 @final
 class StreamClock:
@@ -15,7 +26,7 @@ class StreamClock:
     @property
     def held(self) -> bool: ...
     @property
-    def turn(self) -> RLock: ...
+    def turn(self) -> Turn: ...
     @property
     def dropped_late(self) -> int: ...
     def hold(self) -> None: ...

@@ -6,13 +6,89 @@ the time of each record with the store's stream time, in the order of arrival. T
 late record before the record reaches a layer, a changelog or the engine.
 """
 
-import threading
-
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.pythread cimport (
+    NOWAIT_LOCK,
+    PyThread_acquire_lock,
+    PyThread_allocate_lock,
+    PyThread_free_lock,
+    PyThread_get_thread_ident,
+    PyThread_release_lock,
+    PyThread_type_lock,
+)
 from libc.stdint cimport int64_t
 
-__all__ = ["START", "StreamClock"]
+__all__ = ["START", "StreamClock", "Turn"]
+
+cdef extern from "Python.h":
+    int PyThread_acquire_lock_timed(
+        PyThread_type_lock lock, long long microseconds, int interruptible
+    ) nogil
 
 START = -1  # stream time before the first record, as in Kafka Streams
+
+cdef enum:
+    ACQUIRED = 1        # PY_LOCK_ACQUIRED
+
+
+cdef class Turn:
+    """A reentrant lock of one thread, like ``threading.RLock``.
+
+    Compiled code takes and releases it in a tenth of the time of an ``RLock``, whose methods parse
+    their arguments. A signal interrupts a wait for the lock.
+    """
+
+    def __cinit__(self):
+        self._lock = PyThread_allocate_lock()
+        if self._lock is NULL:
+            raise MemoryError("no memory for a lock")
+
+    def __dealloc__(self):
+        if self._lock is not NULL:
+            PyThread_free_lock(self._lock)
+
+    cdef bint try_take(self) noexcept:
+        """Take the lock if no other thread holds it. Return False if another thread does."""
+        cdef long me = PyThread_get_thread_ident()
+        if self._depth == 0 or self._owner != me:
+            if not PyThread_acquire_lock(self._lock, NOWAIT_LOCK):
+                return False
+            self._owner = me
+        self._depth += 1
+        return True
+
+    cdef int take(self) except -1:
+        """Take the lock, or wait for it."""
+        return 0 if self.try_take() else self.wait()
+
+    cdef int wait(self) except -1:
+        """Wait for the lock, and take it. Raise the exception of a signal's handler."""
+        cdef int status
+        while True:
+            with nogil:
+                status = PyThread_acquire_lock_timed(self._lock, -1, True)
+            if status == ACQUIRED:
+                break
+            PyErr_CheckSignals()
+        self._owner = PyThread_get_thread_ident()
+        self._depth = 1
+        return 0
+
+    cdef int end(self) except -1:
+        """Release the lock, once for each time that this thread has taken it."""
+        if self._depth == 0 or self._owner != PyThread_get_thread_ident():
+            raise RuntimeError("a thread releases a lock that it does not hold")
+        self._depth -= 1
+        if self._depth == 0:
+            PyThread_release_lock(self._lock)
+        return 0
+
+    def __enter__(self):
+        self.take()
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self.end()
 
 
 cdef class StreamClock:
@@ -34,7 +110,7 @@ cdef class StreamClock:
         The earliest time of a record that is not late, ``observed - retention_ms``.
     held : bool
         True if the horizon is fixed; see :meth:`hold`.
-    turn : RLock
+    turn : Turn
         The lock for these times. A thread must hold the lock from the moment when it reads the
         times until it has written the record or changed the times.
     dropped_late : int
@@ -46,7 +122,7 @@ cdef class StreamClock:
         self.observed = observed
         self.horizon = observed - retention_ms
         self.held = False
-        self.turn = threading.RLock()
+        self.turn = Turn()
         self.dropped_late = 0
 
     def hold(self):

@@ -4,7 +4,7 @@
 from libc.stdint cimport int64_t
 
 from kstore_core.codec.keys.windowed cimport millis
-from kstore_core.stream_clock cimport StreamClock
+from kstore_core.stream_clock cimport StreamClock, Turn
 from kstore_core.tables.points cimport PointTable
 from kstore_core.tables.versioned cimport VersionedTable
 from kstore_core.typed.values cimport Values, VersionedValues
@@ -96,8 +96,7 @@ cdef class VersionPoints:
     cdef object _table_get
     cdef object _table_get_as_of
     cdef StreamClock _clock
-    cdef object _take_turn      # takes the lock of writes, because a put reads before it writes
-    cdef object _end_turn
+    cdef Turn _turn             # the lock of writes, because a put reads before it writes
     cdef object _touch
 
     @classmethod
@@ -113,8 +112,7 @@ cdef class VersionPoints:
         self._table_get = table.get
         self._table_get_as_of = table.get_as_of
         self._clock = table.clock
-        self._take_turn = table.clock.turn.acquire
-        self._end_turn = table.clock.turn.release
+        self._turn = table.clock.turn
         self._touch = touch
 
     def put(self, key, value, *, timestamp=None, headers=None):
@@ -151,7 +149,7 @@ cdef class VersionPoints:
         try:
             code = self.put_in_turn(row[0], row[1], time)
         finally:
-            self._end_turn()
+            self._turn.end()
         if record is not None:
             self._touch(record)
         return code
@@ -164,7 +162,7 @@ cdef class VersionPoints:
             for i in range(len(raw_keys)):
                 self.put_in_turn(raw_keys[i], raws[i], times[i])
         finally:
-            self._end_turn()
+            self._turn.end()
 
     def delete(self, key, *, timestamp=None):
         """Put a tombstone, and return the record that was valid at ``timestamp`` before, or None.
@@ -182,7 +180,7 @@ cdef class VersionPoints:
             old = self.record_of(self.version_at(raw_key, time), key)
             self.put_in_turn(raw_key, None, time)
         finally:
-            self._end_turn()
+            self._turn.end()
         if record is not None:
             self._touch(record)
         return old
@@ -216,9 +214,9 @@ cdef class VersionPoints:
 
     cdef int take_turn(self) except -1:
         """Take the lock of writes. In a fork, raise an error: the lock may stay locked."""
-        if not self._take_turn(False):
+        if not self._turn.try_take():
             self._table_get(b"")
-            self._take_turn()
+            self._turn.wait()
         return 0
 
     cdef object put_in_turn(self, bytes raw_key, bytes raw, int64_t time):

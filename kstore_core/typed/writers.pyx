@@ -56,8 +56,6 @@ cdef class Writer:
         self.first_live = clock.horizon / interval_ms
         self.rows = table.rows
         self.turn = clock.turn
-        self.take_turn = self.turn.acquire
-        self.end_turn = self.turn.release
         self.put_one = table.put_one
         self.expire = table.expire
         self.current_record = values.current_record
@@ -72,12 +70,12 @@ cdef class Writer:
             self.put_row(row, raw, time)
         else:
             self.rows._check_writable()  # raises in a fork, where the lock may never be released
-            self.take_turn()
+            self.turn.take()
             try:
                 if not self.write_in_turn(row, raw, time):
                     return 0
             finally:
-                self.end_turn()
+                self.turn.end()
         if record is not None:
             self.touch(record)
         return 0

@@ -261,6 +261,40 @@ def test_changed_headers_are_written_anew() -> None:
     assert encode_headers(headers.add("x", None)).hex() == "04026b0276027801"
 
 
+@given(
+    HEADERS,
+    st.lists(
+        st.one_of(
+            st.just(("encode",)),
+            st.tuples(st.just("add"), st.sampled_from(["a", "b"]), st.none() | st.binary(max_size=3)),
+            st.tuples(st.just("remove"), st.sampled_from(["a", "b"])),
+            st.just(("copy",)),
+            st.just(("pickle",)),
+        ),
+        max_size=12,
+    ),
+)
+def test_headers_that_are_encoded_often_are_written_as_they_are_now(
+    pairs: list[Pair], steps: list[tuple[Any, ...]]
+) -> None:
+    headers = Headers(pairs)
+    for name, *arguments in steps:
+        if name == "encode":
+            assert encode_headers(headers) == wire.encode_headers(pairs)
+        elif name == "add":
+            headers.add(*arguments)
+            pairs = [*pairs, (arguments[0], arguments[1])]
+        elif name == "remove":
+            headers.remove(*arguments)
+            pairs = [pair for pair in pairs if pair[0] != arguments[0]]
+        elif name == "copy":
+            headers = headers.copy()
+        else:
+            headers = pickle.loads(pickle.dumps(headers))
+        assert headers == pairs
+    assert encode_headers(headers) == encode_headers(headers) == wire.encode_headers(pairs)
+
+
 def test_a_change_to_the_buffer_does_not_reach_the_headers() -> None:
     data = bytearray(encode_headers(PAIRS))
     headers = decode_headers(data)

@@ -1,11 +1,14 @@
 """Stream time, segments, and what is too late."""
 
+import signal
+import threading
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstore_core.clock import segment_id
-from kstore_core.stream_clock import START, StreamClock
+from kstore_core.stream_clock import START, StreamClock, Turn
 
 
 @pytest.mark.parametrize(
@@ -103,3 +106,88 @@ def test_a_clock_that_is_held_goes_on_and_judges_as_before():
     assert not clock.accepts(399)
     clock.rewind(500)
     assert (clock.observed, clock.horizon) == (500, 400)
+
+
+def test_a_thread_may_take_its_turn_again_and_another_thread_waits():
+    turn, seen = Turn(), []
+
+    def other():
+        with turn:
+            seen.append("other")
+
+    thread = threading.Thread(target=other)
+    with turn:
+        with turn:
+            thread.start()
+        thread.join(0.05)
+        assert not seen
+    thread.join()
+    assert seen == ["other"]
+
+
+def test_only_one_thread_at_a_time_has_its_turn():
+    turn, numbers = Turn(), [0]
+
+    def count():
+        for _ in range(2000):
+            with turn:
+                number = numbers[0]
+                if number % 50 == 0:
+                    threading.Event().wait(0.0001)  # lets other threads run
+                numbers[0] = number + 1
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert numbers == [8000]
+
+
+def test_a_signal_ends_the_wait_for_a_turn():
+    turn, taken, done = Turn(), threading.Event(), threading.Event()
+
+    def hold():
+        with turn:
+            taken.set()
+            done.wait()
+
+    class AlarmError(Exception):
+        pass
+
+    def alarm(number, frame):
+        raise AlarmError
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    taken.wait()
+    before = signal.signal(signal.SIGALRM, alarm)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(AlarmError), turn:
+            pass
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        done.set()
+        holder.join()
+    with turn:  # free, and not taken by the wait that ended
+        pass
+
+
+def test_a_turn_that_is_not_taken_is_not_released():
+    turn = Turn()
+    with pytest.raises(RuntimeError, match="does not hold"):
+        turn.__exit__(None, None, None)
+    with turn:
+        thread_errors = []
+
+        def release():
+            try:
+                turn.__exit__(None, None, None)
+            except RuntimeError as error:
+                thread_errors.append(error)
+
+        thread = threading.Thread(target=release)
+        thread.start()
+        thread.join()
+        assert len(thread_errors) == 1

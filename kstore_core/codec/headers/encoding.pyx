@@ -33,10 +33,13 @@ cdef bytes collect_headers(
         lazy = <Headers>headers
         with cython.critical_section(lazy):
             source = lazy._source
+            if source is None and lazy._was_encoded:
+                source = keep_encoded(lazy, scratch)
             if source is not None:
                 data[0] = address(source) + lazy._start
                 size[0] = lazy._size
                 return source
+            lazy._was_encoded = True
             headers = lazy.locked_items()
     elif type(headers) is not list and type(headers) is not tuple:
         refuse_mapping(headers)
@@ -45,6 +48,18 @@ cdef bytes collect_headers(
     data[0] = scratch.data
     size[0] = scratch.size
     return None
+
+
+cdef bytes keep_encoded(Headers headers, Scratch *scratch):
+    """Encode headers, and keep the bytes for the next time. Return the bytes.
+
+    The first encoding does not keep the bytes, because most headers are encoded only once.
+    """
+    write_pairs(headers.locked_items(), scratch)
+    headers._source = copy_bytes(scratch.data, scratch.size)
+    headers._start = 0
+    headers._size = scratch.size
+    return headers._source
 
 
 cdef int write_pairs(object pairs, Scratch *scratch) except -1:

@@ -6,6 +6,7 @@ cdef class Headers:
     cdef Py_ssize_t _size
     cdef tuple _items           # the Header objects; None until decoded
     cdef bint _read_only
+    cdef bint _was_encoded      # True after the Header objects were encoded once
 
     cdef tuple items(self)
     cdef tuple locked_items(self)

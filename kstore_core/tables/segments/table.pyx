@@ -239,13 +239,16 @@ cdef class SegmentedTable:
             most += len(value)
         self.rows._check_writable()
         if number >= self._first_live and not self._scans._scans:
-            segment = <Segment>self._segments.get(number)
+            segment = <Segment>self._recent[number & RECENT]
+            if segment is None or segment.id != number:
+                segment = <Segment>self._segments.get(number)
             if (
                 segment is not None
                 and segment._get is not None
                 and self.rows._staging._has_room(most)
             ):
                 segment._touch()
+                self._recent[number & RECENT] = segment
                 segment._set(key, value)
                 return 0
         with self._turn:
