@@ -44,7 +44,7 @@ The filter has 27 bits per key if rows have 170 bytes, and 8 bits per key if row
 
 _PROFILES: dict[str, dict[str, Any]] = {
     "kstore": {},
-    "kafka": {"mmap_reads": False, "write_buffer_filter": False},
+    "kafka": {"block_size_bytes": 4096, "mmap_reads": False, "write_buffer_filter": False},
 }
 """The options of a profile that differ from the defaults."""
 
@@ -101,7 +101,7 @@ class RocksDBOptions(EngineOptions):
     max_write_buffers: int = 3
     write_buffer_filter: bool = True
     block_cache_bytes: int = 50 * 1024 * 1024
-    block_size_bytes: int = 4096
+    block_size_bytes: int = 2048
     bloom_bits: int = 10
     optimize_filters_for_hits: bool = True
     compaction: str = "universal"

@@ -3,8 +3,8 @@
 
 The writer of the library ``rocksdict`` needs one call for each row. This writer is faster, and
 writes the same format: block-based tables of the format version 5, which RocksDB reads since the
-version 6.6. A file has data blocks with shared prefixes, a Bloom filter, an index with shortened
-keys, properties, and an XXH64 checksum in each block. Blocks are not compressed. The format is
+version 6.27. A file has data blocks with shared prefixes, a Bloom filter, an index with shortened
+keys, properties, and an XXH3 checksum in each block. Blocks are not compressed. The format is
 described at https://github.com/facebook/rocksdb/wiki, pages Rocksdb-BlockBasedTable-Format and
 RocksDB-Bloom-Filter.
 """
@@ -54,7 +54,7 @@ _COMPARATOR = b"leveldb.BytewiseComparator"
 _FILTER_POLICY = b"rocksdb.BuiltinBloomFilter"
 _MAGIC = 0x88E241B785F4CFF7
 _FORMAT_VERSION = 5
-_XXH64 = 3
+_XXH3 = 4
 _EXTERNAL_VERSION = 2
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -366,8 +366,8 @@ cdef class TableWriter:
         cdef uint64_t size = self.out.size - self.begin
         cdef uint8_t *here = more(&self.out, TRAILER_BYTES)
         here[0] = 0     # not compressed
-        block = PyMemoryView_FromMemory(<char *>self.out.data + self.begin, size + 1, PyBUF_READ)
-        put_u32(here + 1, <uint32_t>(<uint64_t>xxhash.xxh64_intdigest(block)))
+        block = PyMemoryView_FromMemory(<char *>self.out.data + self.begin, size, PyBUF_READ)
+        put_u32(here + 1, <uint32_t>(<uint64_t>xxhash.xxh3_64_intdigest(block)))
         self.out.size += TRAILER_BYTES
         self.begin = self.out.size
         return at, size
@@ -424,7 +424,7 @@ cdef class TableWriter:
         metadata.append((b"rocksdb.properties", self.handle()))
         small_block(&self.out, metadata, 1)
         handles = self.handle() + index
-        append(&self.out, bytes([_XXH64]) + handles.ljust(40, b"\0"))
+        append(&self.out, bytes([_XXH3]) + handles.ljust(40, b"\0"))
         append(&self.out, struct.pack("<IQ", _FORMAT_VERSION, _MAGIC))
         self.flush()
         self.file.close()

@@ -24,6 +24,8 @@ OURS_ON_PURPOSE = {
     ("CFOptions/default", "memtable_prefix_bloom_size_ratio"),
     (f"CFOptions/{ROWS_FAMILY}", "memtable_whole_key_filtering"),
     (f"CFOptions/{ROWS_FAMILY}", "memtable_prefix_bloom_size_ratio"),
+    ("TableOptions/BlockBasedTable/default", "block_size"),
+    (f"TableOptions/BlockBasedTable/{ROWS_FAMILY}", "block_size"),
     # the other mode loses rows in silence when the middle of the log is damaged
     ("DBOptions", "wal_recovery_mode"),
     # information logs of a thousand openings are of no use
@@ -80,16 +82,23 @@ def test_the_defaults_are_those_of_kafka_streams(tmp_path: Path) -> None:
 def test_the_profile_kafka_has_the_options_of_kafka_streams(tmp_path: Path) -> None:
     kafka = json.loads((GOLDEN / "rocksdb_options.json").read_text())["full_OPTIONS_of_kv_headers"]
     ours = made(tmp_path, profile="kafka")
-    speed = {"allow_mmap_reads", "memtable_prefix_bloom_size_ratio", "memtable_whole_key_filtering"}
+    speed = {
+        "allow_mmap_reads",
+        "block_size",
+        "memtable_prefix_bloom_size_ratio",
+        "memtable_whole_key_filtering",
+    }
     for section, values in kafka.items():
         for key in speed & values.keys():
             assert ours[section][key] == values[key], key
     assert RocksDBEngine({"profile": "kafka"}).options == RocksDBOptions(
-        mmap_reads=False, write_buffer_filter=False
+        block_size_bytes=4096, mmap_reads=False, write_buffer_filter=False
     )
     assert RocksDBEngine({"profile": "kstore"}).options == RocksDBOptions()
     mixed = RocksDBEngine({"mmap_reads": True, "bloom_bits": 0, "profile": "kafka"}).options
-    assert mixed == RocksDBOptions(mmap_reads=True, bloom_bits=0, write_buffer_filter=False)
+    assert mixed == RocksDBOptions(
+        block_size_bytes=4096, mmap_reads=True, bloom_bits=0, write_buffer_filter=False
+    )
 
 
 def test_options_hold_for_existing_families_after_a_reopen(tmp_path: Path) -> None:
