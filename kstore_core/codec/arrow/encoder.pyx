@@ -263,3 +263,32 @@ cdef int same_length(str what, int64_t length, int64_t expected) except -1:
     if length != expected:
         raise ValueError(f"{what}: {length} rows, but there are {expected} values")
     return 0
+
+
+def encode_header_lists(headers, int64_t count):
+    """Encode a column of headers as a column of ``varint(H) headers[H]``.
+
+    Parameters
+    ----------
+    headers : Arrow array of list<struct<key: string, value: binary>>
+        The headers. A null list means no headers.
+    count : int
+        The number of elements that `headers` must have.
+
+    Returns
+    -------
+    pyarrow.Array
+        The encoded headers as binary.
+
+    Raises
+    ------
+    TypeError, ValueError, FormatError, OverflowError
+        If `encode_column` raises this error for `headers`.
+    """
+    import pyarrow
+
+    offsets = pyarrow.py_buffer(bytes(4 * (count + 1)))  # every value is empty
+    empty = pyarrow.Array.from_buffers(
+        pyarrow.binary(), count, [None, offsets, pyarrow.py_buffer(b"")]
+    )
+    return encode_column(empty, None, headers, layout="aggregation_with_headers")

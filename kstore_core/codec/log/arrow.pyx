@@ -19,7 +19,7 @@ from kstore_core.codec.log.rows cimport refuse_null_key, row_layout, row_size, s
 from kstore_core.codec.log.columns cimport RecordColumns, Slot
 from kstore_core.codec.primitives.wire cimport Reader, open_reader, read_size
 
-from kstore_core.codec.arrow.encoder import encode_column
+from kstore_core.codec.arrow.encoder import encode_header_lists
 
 
 def arrow_to_log(keys, values, timestamps, headers=None, *, first_offset):
@@ -75,7 +75,7 @@ def arrow_to_log(keys, values, timestamps, headers=None, *, first_offset):
         raise ValueError("timestamps: the unit must be milliseconds; cast the column first")
     columns.sources += (key_column, value_column)
     if headers is not None:
-        header_column = open_column(header_rows(headers, key_texts.length), "headers")
+        header_column = open_column(encode_header_lists(headers, key_texts.length), "headers")
         header_column.as_texts(&header_texts, "headers", False)
         columns.sources.append(header_column)
     if key_texts.length:
@@ -100,16 +100,6 @@ def arrow_to_log(keys, values, timestamps, headers=None, *, first_offset):
             slot.headers, slot.header_size = reader.here, <int32_t>size
         columns.push(&slot)
     return columns
-
-
-cdef object header_rows(object headers, int64_t length):
-    """Encode lists of headers as ``varint(H) headers[H]``."""
-    import pyarrow
-
-    return encode_column(
-        pyarrow.array([b""] * length, pyarrow.binary()), None, headers,
-        layout="aggregation_with_headers",
-    )
 
 
 def log_to_arrow(columns, layout):

@@ -13,7 +13,7 @@ from kstore_core.codec import (
     decode_aggregation_with_headers,
     decode_column,
     encode_aggregation_with_headers,
-    encode_column,
+    encode_header_lists,
 )
 
 __all__ = ["headers_column", "headers_list"]
@@ -26,8 +26,7 @@ def headers_list(column: pa.Array) -> list[Headers]:
 
     A Headers object decodes its bytes when it is first used.
     """
-    empty = pa.array([b""] * len(column), pa.binary())
-    raw = encode_column(empty, headers=column.cast(arrow.headers_type()), layout=_LAYOUT)
+    raw = encode_header_lists(column.cast(arrow.headers_type()), len(column))
     return [decode_aggregation_with_headers(row)[1] for row in raw.to_pylist()]
 
 

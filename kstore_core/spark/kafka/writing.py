@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +26,7 @@ from pyspark.sql.datasource import (
 
 from kstore_core.arrow import headers_type
 from kstore_core.changelog.kafka.writing import no_time_zero, pairs_of
-from kstore_core.codec import encode_column
+from kstore_core.codec import encode_header_lists
 from kstore_core.errors import SpecError, StateError
 from kstore_core.spark.columns.arrow import millis
 from kstore_core.spark.columns.headers import headers_list
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 __all__ = ["KafkaBatchWriter", "KafkaStreamWriter", "check_columns"]
 
 _DOING = "the rows were not sent"
-_HEADERS: Final = "aggregation_with_headers"
 _TEXTS = ("binary", "string")
 _TYPES = {
     "key": _TEXTS,
@@ -293,8 +292,7 @@ def _bytes_of(batch: pa.RecordBatch) -> bytes:
     parts: list[bytes] = []
     for column in batch.columns:
         if pa.types.is_list(column.type):
-            empty = pa.array([b""] * len(column), pa.binary())
-            column = encode_column(empty, headers=column.cast(headers_type()), layout=_HEADERS)
+            column = encode_header_lists(column.cast(headers_type()), len(column))
         if pa.types.is_binary(column.type) or pa.types.is_string(column.type):
             lengths = pc.binary_length(column).fill_null(-1)
             parts += [
