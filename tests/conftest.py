@@ -25,6 +25,7 @@ from tests.support.installing import fresh, install, sample
 from tests.support.selection import select
 from tests.support.slowest import SlowestFiles
 from tests.support.sound import assert_left_sound, in_one_process
+from tests.support.spark_home import make_spark_home
 
 __all__ = ["engine", "fresh", "home", "install", "left_sound", "make_home", "one_process", "sample"]
 
@@ -56,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
             "kstore_rocksdb",
         ]
     )
-    _share_classes_of_spark(config)
+    _prepare_spark(config)
     config.pluginmanager.register(_Swept())
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(SlowestFiles())
@@ -68,12 +69,21 @@ def pytest_configure(config: pytest.Config) -> None:
         tempfile.tempdir = None  # which has been asked for by now
 
 
-def _share_classes_of_spark(config: pytest.Config) -> None:
-    """Let each driver start with an archive of classes, and make that beside a run of all tests."""
+def _prepare_spark(config: pytest.Config) -> None:
+    """Let Spark start quickly: from links to its files, and with an archive of its classes.
+
+    A run of all tests makes the archive beside the tests.
+    """
     cache: pytest.Cache | None = getattr(config, "cache", None)  # None with -p no:cacheprovider
     if "SPARK_SUBMIT_OPTS" in os.environ or cache is None or find_spec("pyspark") is None:
         return  # Workers get the options of their controller.
-    archive = cache.mkdir("spark") / f"classes-{version('pyspark')}.jsa"
+    place = cache.mkdir("spark")
+    home = place / f"home-{version('pyspark')}"
+    if not (home / "jars").is_dir():  # a link, which is broken if the installed Spark has moved
+        shutil.rmtree(home, ignore_errors=True)
+        make_spark_home(home)
+    os.environ.setdefault("SPARK_HOME", str(home))
+    archive = place / f"classes-{version('pyspark')}.jsa"
     os.environ["SPARK_SUBMIT_OPTS"] = class_archive.driver_options(archive)
     runs_all = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     if runs_all and config.getoption("markexpr") != "selected" and not archive.exists():

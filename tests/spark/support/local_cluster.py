@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.support.places import ROOT
+from tests.support.spark_home import make_spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +65,7 @@ class LocalCluster:
                 env={
                     **{name: os.environ[name] for name in os.environ if "PYSPARK" not in name},
                     "PYTHONPATH": os.pathsep.join(paths),
-                    "SPARK_HOME": str(_spark_home(scratch)),
+                    "SPARK_HOME": str(make_spark_home(scratch / "spark")),
                     "SPARK_SCALA_VERSION": "2.13",
                     "SPARK_LOCAL_DIRS": str(scratch / "local"),
                     "TMPDIR": str(scratch),
@@ -141,17 +142,6 @@ def die_with(process: int) -> None:
     """Kill an executor or a driver; the daemon ends this worker when it misses its executor."""
     os.kill(process, signal.SIGKILL)
     time.sleep(600)
-
-
-def _spark_home(scratch: Path) -> Path:
-    """The installed Spark, in a directory where executors may have their ``work``."""
-    home = scratch / "spark"
-    home.mkdir()
-    (installed,) = importlib.import_module("pyspark").__path__
-    for part in Path(installed).iterdir():
-        if part.name != "work":
-            (home / part.name).symlink_to(part)
-    return home
 
 
 @contextlib.contextmanager
