@@ -37,6 +37,8 @@ def run(run: Run) -> None:
             assert scan(store) == run.count
         with run.timed(_BENCH, "scan_arrow", run.count):
             assert store.all().to_arrow().num_rows == run.count
+        with run.timed(_BENCH, "scan_arrow_again", run.count):  # in memory that was used before
+            assert store.all().to_arrow().num_rows == run.count
 
 
 def put(store: Any, present: list[bytes]) -> None:
