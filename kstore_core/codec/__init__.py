@@ -7,7 +7,7 @@ function that takes Arrow columns is called.
 """
 
 from kstore_core.codec.arrow.decoder import decode_column, split_column
-from kstore_core.codec.arrow.encoder import encode_column, encode_header_lists
+from kstore_core.codec.arrow.encoder import encode_column
 from kstore_core.codec.conversions.headers_bytes_store import HeadersBytesStore
 from kstore_core.codec.conversions.values import (
     convert_from_plain_to_header_format,
@@ -123,7 +123,6 @@ __all__ = [
     "encode_aggregation_with_headers",
     "encode_column",
     "encode_compacted_batch",
-    "encode_header_lists",
     "encode_headers",
     "encode_latest",
     "encode_record_batch",

@@ -13,8 +13,8 @@ from kstore_core.codec import (
     decode_aggregation_with_headers,
     decode_column,
     encode_aggregation_with_headers,
-    encode_header_lists,
 )
+from kstore_core.codec.arrow.encoder import encode_header_lists
 
 __all__ = ["headers_column", "headers_list"]
 

@@ -26,7 +26,7 @@ from pyspark.sql.datasource import (
 
 from kstore_core.arrow import headers_type
 from kstore_core.changelog.kafka.writing import no_time_zero, pairs_of
-from kstore_core.codec import encode_header_lists
+from kstore_core.codec.arrow.encoder import encode_header_lists
 from kstore_core.errors import SpecError, StateError
 from kstore_core.spark.columns.arrow import millis
 from kstore_core.spark.columns.headers import headers_list
