@@ -1,8 +1,9 @@
-"""The installed Spark in a directory of its own, without its archives of Python modules.
+"""The installed Spark in a directory of its own, whose Python modules are compiled.
 
-Spark puts ``python/lib/pyspark.zip`` before all other paths of its Python processes. The archive
-has no compiled modules, so each process would compile what it imports. A run of all tests starts
-thousands of these processes. Without the archive, they import the installed modules.
+Spark puts ``python/lib/pyspark.zip`` and the archive of ``py4j`` before all other paths of its
+Python processes. These archives have no compiled modules, so each process would compile what it
+imports. A run of all tests starts thousands of these processes. Here, each archive is a directory
+with a link to the installed package.
 """
 
 from __future__ import annotations
@@ -17,12 +18,21 @@ _OF_A_CLUSTER = "work"  # which the executors of a local cluster make
 
 def make_spark_home(home: Path) -> Path:
     """Fill the new directory ``home`` with links to the parts of the installed Spark."""
-    spec = find_spec("pyspark")
-    assert spec is not None
-    assert spec.submodule_search_locations is not None
-    (installed,) = map(Path, spec.submodule_search_locations)
+    spark = _package("pyspark")
     home.mkdir(parents=True)
-    for part in installed.iterdir():
+    for part in spark.iterdir():
         if part.name not in (_OF_A_CLUSTER, "python"):
             (home / part.name).symlink_to(part)
+    for archive in (spark / "python" / "lib").glob("*.zip"):
+        package = _package(archive.name.partition("-")[0].removesuffix(".zip"))
+        path = home / "python" / "lib" / archive.name
+        path.mkdir(parents=True)
+        (path / package.name).symlink_to(package)
     return home
+
+
+def _package(name: str) -> Path:
+    spec = find_spec(name)
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    return Path(*spec.submodule_search_locations)
