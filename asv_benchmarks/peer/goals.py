@@ -52,7 +52,9 @@ GOALS = (
     Goal(_KEY_VALUE, "get_miss", 1.3, "key-value: get a missing key"),
     Goal(_KEY_VALUE, "scan_all", 1.3, "key-value: scan"),
     Goal(_KEY_VALUE, "scan_arrow", 3.0, "key-value: scan to an Arrow table", "scan_all"),
-    Goal(_KEY_VALUE, "scan_arrow_again", 3.0, "key-value: scan to an Arrow table again", "scan_all"),
+    Goal(
+        _KEY_VALUE, "scan_arrow_again", 3.0, "key-value: scan to an Arrow table again", "scan_all"
+    ),
     Goal(_VERSIONED, "put_in_order", 3.0, "versioned: put in order of time"),
     Goal(_VERSIONED, "put_10pct_out_of_order", 3.0, "versioned: put, 10 % of them late"),
     Goal(_VERSIONED, "get_latest", 1.3, "versioned: get the latest version"),
