@@ -19,6 +19,7 @@ cdef class SegmentedTable:
 
     cdef long long _id_of(self, bytes key) except? -1
     cdef Segment _of(self, bytes key)
+    cdef Segment _known(self, long long number)
     cdef Segment _numbered(self, long long number)
     cdef Segment _to_write(self, long long number)
     cdef int _adopt(self, Segment segment) except -1

@@ -83,27 +83,29 @@ cdef class SegmentedTable:
         """Return the segment of the time in ``key``, or None if the segment does not exist."""
         return self._numbered(self._id_of(key))
 
-    cdef Segment _numbered(self, long long number):
-        """Return the segment with this id, or None if the segment does not exist."""
+    cdef Segment _known(self, long long number):
+        """Return the segment with this id, which may not be open, or None if it does not exist."""
         cdef Segment segment = <Segment>self._recent[number & RECENT]
         if segment is None or segment.id != number:
             segment = <Segment>self._segments.get(number)
-            if segment is None or segment._get is None:
-                self.rows._check_open()
-            if segment is None:
-                return None
-            segment._touch()
-            if number >= self._first_live:  # Another thread may have expired the segment.
+            if segment is not None:
                 self._recent[number & RECENT] = segment
-            return segment
-        segment._touch()
+        return segment
+
+    cdef Segment _numbered(self, long long number):
+        """Open the segment with this id and return it, or None if the segment does not exist."""
+        cdef Segment segment = self._known(number)
+        if segment is None or segment._get is None:
+            self.rows._check_open()
+        if segment is not None:
+            segment._touch()
         return segment
 
     cdef Segment _to_write(self, long long number):
         """Return the segment with this id for a write, or None if the segment has expired."""
         if number < self._first_live:
             return None
-        cdef Segment segment = <Segment>self._segments.get(number)
+        cdef Segment segment = self._known(number)
         if segment is None:
             if number < 0:
                 raise ValueError(
@@ -239,16 +241,13 @@ cdef class SegmentedTable:
             most += len(value)
         self.rows._check_writable()
         if number >= self._first_live and not self._scans._scans:
-            segment = <Segment>self._recent[number & RECENT]
-            if segment is None or segment.id != number:
-                segment = <Segment>self._segments.get(number)
+            segment = self._known(number)
             if (
                 segment is not None
                 and segment._get is not None
                 and self.rows._staging._has_room(most)
             ):
                 segment._touch()
-                self._recent[number & RECENT] = segment
                 segment._set(key, value)
                 return 0
         with self._turn:
