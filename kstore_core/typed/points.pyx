@@ -4,7 +4,7 @@
 from libc.stdint cimport int64_t
 
 from kstore_core.codec.keys.windowed cimport millis
-from kstore_core.stream_clock cimport StreamClock, Turn
+from kstore_core.stream_clock cimport StreamClock
 from kstore_core.tables.points cimport PointTable
 from kstore_core.tables.versioned cimport VersionedTable
 from kstore_core.typed.values cimport Values, VersionedValues
@@ -95,8 +95,7 @@ cdef class VersionPoints:
     cdef object _table_put
     cdef object _table_get
     cdef object _table_get_as_of
-    cdef StreamClock _clock
-    cdef Turn _turn             # the lock of writes, because a put reads before it writes
+    cdef StreamClock _clock     # Its lock is taken for a write, because a put reads before it writes.
     cdef object _touch
 
     @classmethod
@@ -112,7 +111,6 @@ cdef class VersionPoints:
         self._table_get = table.get
         self._table_get_as_of = table.get_as_of
         self._clock = table.clock
-        self._turn = table.clock.turn
         self._touch = touch
 
     def put(self, key, value, *, timestamp=None, headers=None):
@@ -149,7 +147,7 @@ cdef class VersionPoints:
         try:
             code = self.put_in_turn(row[0], row[1], time)
         finally:
-            self._turn.end()
+            self._clock.turn.end()
         if record is not None:
             self._touch(record)
         return code
@@ -162,7 +160,7 @@ cdef class VersionPoints:
             for i in range(len(raw_keys)):
                 self.put_in_turn(raw_keys[i], raws[i], times[i])
         finally:
-            self._turn.end()
+            self._clock.turn.end()
 
     def delete(self, key, *, timestamp=None):
         """Put a tombstone, and return the record that was valid at ``timestamp`` before, or None.
@@ -180,7 +178,7 @@ cdef class VersionPoints:
             old = self.record_of(self.version_at(raw_key, time), key)
             self.put_in_turn(raw_key, None, time)
         finally:
-            self._turn.end()
+            self._clock.turn.end()
         if record is not None:
             self._touch(record)
         return old
@@ -214,9 +212,9 @@ cdef class VersionPoints:
 
     cdef int take_turn(self) except -1:
         """Take the lock of writes. In a fork, raise an error: the lock may stay locked."""
-        if not self._turn.try_take():
+        if not self._clock.turn.try_take():
             self._table_get(b"")
-            self._turn.wait()
+            self._clock.turn.wait()
         return 0
 
     cdef object put_in_turn(self, bytes raw_key, bytes raw, int64_t time):

@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t
 
 from kstore_core.layers.current_record cimport CurrentRecord
-from kstore_core.stream_clock cimport StreamClock, Turn
+from kstore_core.stream_clock cimport StreamClock
 from kstore_core.tables.segments.table cimport SegmentedTable
 from kstore_core.tables.staging cimport StagedNamespace
 from kstore_core.typed.values cimport Values
@@ -15,7 +15,6 @@ cdef class Writer:
     cdef int64_t interval
     cdef int64_t first_live
     cdef StagedNamespace rows
-    cdef Turn turn
     cdef object put_one
     cdef SegmentedTable segments    # None if a layer wraps the table, or keys begin with the time
     cdef object expire

@@ -55,7 +55,6 @@ cdef class Writer:
         self.interval = interval_ms
         self.first_live = clock.horizon / interval_ms
         self.rows = table.rows
-        self.turn = clock.turn
         self.put_one = table.put_one
         self.expire = table.expire
         self.current_record = values.current_record
@@ -70,12 +69,12 @@ cdef class Writer:
             self.put_row(row, raw, time)
         else:
             self.rows._check_writable()  # raises in a fork, where the lock may never be released
-            self.turn.take()
+            self.clock.turn.take()
             try:
                 if not self.write_in_turn(row, raw, time):
                     return 0
             finally:
-                self.turn.end()
+                self.clock.turn.end()
         if record is not None:
             self.touch(record)
         return 0
@@ -149,7 +148,7 @@ cdef class WindowWriter(Writer):
             return self.write(made, raw, begin, record)
         self.rows._check_writable()
         if raw is not None:
-            with self.turn:
+            with self.clock.turn:
                 number = self.numbers.next(raw_key, begin)
                 self.write(self.make(raw_key, begin, number), raw, begin, record)
         return 0

@@ -2,9 +2,9 @@
 """Write RocksDB table files from lists of sorted rows.
 
 The writer of the library ``rocksdict`` needs one call for each row. This writer is faster, and
-writes the same format: block-based tables of the format version 5, which RocksDB reads since the
-version 6.27. A file has data blocks with shared prefixes, a Bloom filter, an index with shortened
-keys, properties, and an XXH3 checksum in each block. Blocks are not compressed. The format is
+writes the same format: block-based tables of the format version 5. A file has data blocks with
+shared prefixes, a Bloom filter, an index with shortened keys, properties, and an XXH3 checksum in
+each block, which RocksDB reads since the version 6.27. Blocks are not compressed. The format is
 described at https://github.com/facebook/rocksdb/wiki, pages Rocksdb-BlockBasedTable-Format and
 RocksDB-Bloom-Filter.
 """
