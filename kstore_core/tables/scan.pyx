@@ -179,8 +179,12 @@ cdef class Scan:
                 size += size_of(self._values[self._at])
                 self._at += 1
             rows += self._at - begin
-            keys += self._keys[begin : self._at]
-            values += self._values[begin : self._at]
+            if self._at - begin == self._size:
+                keys += self._keys
+                values += self._values
+            else:
+                keys += self._keys[begin : self._at]
+                values += self._values[begin : self._at]
         return keys, values
 
     def _empty(self, names):

@@ -1,8 +1,11 @@
 """Columns that share large pages have the same content, and live as long as they are held."""
 
+import os
 import random
 import threading
+import time
 from contextlib import suppress
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -77,3 +80,35 @@ def test_threads():
     for thread in threads:
         thread.join()
     assert found == [list(range(4096)) * 50] * 4
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+def test_all_memory_is_free_after_the_last_column():
+    def used():
+        fields = dict(
+            line.split(":") for line in Path("/proc/self/status").read_text().splitlines()
+        )
+        return int(fields["VmSize"].split()[0]) // 1024, int(fields["Threads"])
+
+    columns()
+    before = used()
+    with Arena():
+        made = [columns() for _ in range(200)]
+    assert used()[0] > before[0] + 60
+    del made
+    deadline = time.monotonic() + 30
+    while used()[0] > before[0] + 30 or used()[1] > before[1]:
+        assert time.monotonic() < deadline, (before, used())
+        time.sleep(0.01)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_inside_the_scope():
+    with Arena():
+        made = [columns()[1] for _ in range(50)]
+        pid = os.fork()
+        made += [columns()[1] for _ in range(50)]
+        if pid == 0:
+            os._exit(0 if all(part.to_pylist() == list(range(4096)) for part in made) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert pa.chunked_array(made).combine_chunks().to_pylist() == list(range(4096)) * 100

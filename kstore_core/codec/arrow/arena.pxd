@@ -6,7 +6,8 @@ cdef class Arena:
     """Inside ``with Arena():``, the columns of this thread share large pages.
 
     The first access to a page enters the kernel. Pages of 2 MiB need 512 times fewer of these
-    accesses than pages of 4 KiB. The memory is freed with the last buffer in it.
+    accesses than pages of 4 KiB. A thread requests the pages in advance. The memory is freed with
+    the last buffer in it.
     """
 
     cdef void *outer

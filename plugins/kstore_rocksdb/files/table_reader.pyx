@@ -12,11 +12,14 @@ Rocksdb-BlockBasedTable-Format.
 from mmap import ACCESS_READ, MADV_RANDOM, mmap
 from threading import Lock
 
-import xxhash
+from xxhash import xxh3_64_intdigest, xxh64_intdigest
+
+from cpython.buffer cimport PyBUF_READ
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp, memcpy, memset
 
 from kstore_rocksdb.files.hashes cimport read32, read64
 
@@ -33,6 +36,7 @@ cdef enum:
     XXH3 = 4
     LONGEST_KEY = 0x10000000
 
+cdef object _xxh3 = xxh3_64_intdigest, _xxh64 = xxh64_intdigest
 cdef uint64_t MAGIC = 0x88E241B785F4CFF7ULL
 cdef uint32_t EXTENDED_MAGIC = 0x007A003E
 
@@ -94,7 +98,6 @@ cdef class TableFile:
     """
 
     cdef readonly str path
-    cdef object mapped          # memoryview
     cdef const uint8_t[::1] memory
     cdef const uint8_t *data
     cdef uint64_t size
@@ -115,8 +118,7 @@ cdef class TableFile:
                 raise self.unreadable("it is empty") from None
         if is_random:
             mapped.madvise(MADV_RANDOM)
-        self.mapped = memoryview(mapped)
-        self.memory = self.mapped
+        self.memory = mapped
         self.data = &self.memory[0]
         self.size = self.memory.shape[0]
         if self.size < FOOTER_BYTES:
@@ -130,6 +132,7 @@ cdef class TableFile:
         cdef uint64_t at = self.size - FOOTER_BYTES
         cdef const uint8_t *footer = self.data + at
         cdef const uint8_t *end = footer + FOOTER_BYTES
+        cdef uint8_t copy[FOOTER_BYTES]
         cdef uint64_t meta_at = 0, meta_size = 0, index_at = 0, index_size = 0
         cdef uint32_t version = <uint32_t>read32(end - 12)
         if read64(end - 8) != MAGIC:
@@ -147,13 +150,13 @@ cdef class TableFile:
                 raise self.unreadable("its footer is damaged")
         elif version == 6:
             self.context = <uint32_t>read32(footer + 9)
-            copy = bytearray(self.mapped[at:])
-            copy[5:9] = bytes(4)
+            memcpy(copy, footer, FOOTER_BYTES)
+            memset(&copy[5], 0, 4)
             if (
                 read32(footer + 1) != EXTENDED_MAGIC
                 or self.context == 0
                 or read64(end - 20) != 0
-                or read32(footer + 5) != <uint32_t>(self.hashed(copy) + self.modifier(at))
+                or read32(footer + 5) != <uint32_t>(self.hashed(&copy[0], FOOTER_BYTES) + self.modifier(at))
             ):
                 raise self.unreadable("its footer is damaged")
             meta_size = read32(footer + 13)
@@ -223,13 +226,13 @@ cdef class TableFile:
             here += rest + value
         return rows
 
-    cdef uint32_t hashed(self, data):
+    cdef uint32_t hashed(self, const uint8_t *data, uint64_t size) except? 0:
         """Return the checksum of a block or footer, before :meth:`modifier` is added."""
-        if self.checksums == XXH64:
-            return <uint32_t>(<uint64_t>xxhash.xxh64_intdigest(data))
-        return last_byte_mixed(
-            <uint32_t>(<uint64_t>xxhash.xxh3_64_intdigest(data[:-1])), data[-1]
-        )
+        cdef bint mixed = self.checksums == XXH3
+        memory = PyMemoryView_FromMemory(<char *>data, size - mixed, PyBUF_READ)
+        if not mixed:
+            return <uint32_t>(<uint64_t>_xxh64(memory))
+        return last_byte_mixed(<uint32_t>(<uint64_t>_xxh3(memory)), data[size - 1])
 
     cdef inline uint32_t modifier(self, uint64_t at) noexcept:
         """Return the number to add to the checksum of a block at the position ``at``."""
@@ -244,7 +247,7 @@ cdef class TableFile:
             raise self.unreadable(f"the block at byte {at} does not end within the file")
         if self.data[at + size] != 0:
             raise self.unreadable("its blocks are compressed, which is not supported")
-        found = <uint32_t>(self.hashed(self.mapped[at : at + size + 1]) + self.modifier(at))
+        found = <uint32_t>(self.hashed(self.data + at, size + 1) + self.modifier(at))
         if found != read32(self.data + at + size + 1):
             raise self.unreadable(f"the block at byte {at} does not match its checksum")
         return self.data + at
