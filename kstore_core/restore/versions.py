@@ -154,8 +154,8 @@ class VersionRestorer:
     def _in_time(self, records: RecordColumns) -> tuple[RecordColumns, int]:
         clock = self._table.clock
         kept, stream_time = records_in_time(records, clock.observed, clock.retention_ms)
-        earliest = min(kept.timestamps, default=0)
-        if earliest < 0:
+        earliest = kept.earliest
+        if earliest is not None and earliest < 0:
             raise SpecError(
                 f"a record has the time {earliest} ms, but a versioned store cannot store a time "
                 "before 1970; give the record a timestamp of 0 or more"

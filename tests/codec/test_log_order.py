@@ -45,6 +45,11 @@ def test_the_last_of_equal_keys_and_times(records: list[Record]) -> None:
     assert numbers(latest) == [last[record] for record in sorted(last)]
 
 
+@given(RECORDS)
+def test_earliest(records: list[Record]) -> None:
+    assert columns_of(records).earliest == min((time for _, time in records), default=None)
+
+
 @given(RECORDS, st.integers(-1, 3), st.integers(0, 4) | st.just(2**63 - 1))
 def test_records_in_time(records: list[Record], observed: int, retention: int) -> None:
     kept, wanted, now = [], observed, observed

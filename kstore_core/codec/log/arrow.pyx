@@ -15,7 +15,9 @@ from kstore_core.codec.arrow.output cimport (
 from kstore_core.codec.primitives.buffers cimport put
 from kstore_core.codec.primitives.integers cimport as_i64
 from kstore_core.codec.arrow.layouts cimport Layout
-from kstore_core.codec.log.rows cimport refuse_null_key, row_layout, row_size, sized, write_row
+from kstore_core.codec.log.rows cimport (
+    AHEAD, prefetch_slot, refuse_null_key, row_layout, row_size, sized, write_row,
+)
 from kstore_core.codec.log.columns cimport RecordColumns, Slot
 from kstore_core.codec.primitives.wire cimport Reader, open_reader, read_size
 
@@ -157,6 +159,8 @@ cdef void write_columns(
     cdef Py_ssize_t i
     cdef const Slot *slot
     for i in range(source.length):
+        if i + AHEAD < source.length:
+            prefetch_slot(&source.slots[i + AHEAD])
         slot = &source.slots[i]
         times.data[i] = slot.timestamp
         put(keys.data + keys.written, slot.key, slot.key_size)

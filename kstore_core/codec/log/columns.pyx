@@ -160,6 +160,15 @@ cdef class RecordColumns:
         return numbers
 
     @property
+    def earliest(self):
+        """int or None: the least timestamp (ms); None if there are no records."""
+        cdef Py_ssize_t i
+        cdef int64_t least = INT64_MAX
+        for i in range(self.length):
+            least = min(least, self.slots[i].timestamp)
+        return least if self.length else None
+
+    @property
     def keys(self):
         """list of (bytes or None): the key of each record."""
         cdef Py_ssize_t i

@@ -9,6 +9,10 @@ from libc.string cimport memcmp, memset
 from kstore_core.codec.primitives.integers cimport as_i64
 from kstore_core.codec.log.rows cimport refuse_null_key
 from kstore_core.codec.log.columns cimport RecordColumns, Slot
+from kstore_core.engine.prefetching cimport prefetch
+
+cdef enum:
+    AHEAD = 16      # records whose keys are prefetched before they are compared
 
 
 # A record to sort. `prefix` contains the 8 bytes of its key after the prefix common to all keys.
@@ -102,16 +106,36 @@ cdef Place *sort_prefixes(Place *places, Place *spare, Py_ssize_t count) noexcep
     return places
 
 
-cdef void sort_places(Place *places, Py_ssize_t count, bint timed) noexcept nogil:
-    """Sort places with equal prefixes by the rest of their keys. The input is sorted by prefix."""
+cdef void sort_group(Place *places, Py_ssize_t count, bint timed) noexcept nogil:
+    """Sort places with equal prefixes. The records of a key often arrive in the order of time."""
+    cdef Py_ssize_t i
+    for i in range(1, count):
+        if (by_key_and_time if timed else by_key)(places + i - 1, places + i) > 0:
+            qsort(places, count, sizeof(Place), by_key_and_time if timed else by_key)
+            return
+
+
+cdef void push_latest(
+    RecordColumns latest, Place *places, Py_ssize_t count, bint timed
+) noexcept nogil:
+    """Add the last record of each key, or of each key and time. The input is sorted by prefix."""
     cdef Py_ssize_t begin = 0
-    cdef Py_ssize_t end
+    cdef Py_ssize_t end = 0
+    cdef Py_ssize_t i
     while begin < count:
-        end = begin + 1
         while end < count and places[end].prefix == places[begin].prefix:
+            # The slots and keys of neighbours are far from each other in memory.
+            prefetch(places[min(end + 2 * AHEAD, count - 1)].slot)
+            prefetch(places[min(end + AHEAD, count - 1)].slot.key)
             end += 1
-        if end - begin > 1:
-            qsort(places + begin, end - begin, sizeof(Place), by_key_and_time if timed else by_key)
+        sort_group(places + begin, end - begin, timed)
+        for i in range(begin, end):
+            if (
+                i + 1 == end
+                or compare_keys(places + i, places + i + 1)
+                or (timed and places[i].slot.timestamp != places[i + 1].slot.timestamp)
+            ):
+                latest.push(places[i].slot)
         begin = end
 
 
@@ -157,14 +181,7 @@ def latest_records(columns, *, by_timestamp=False):
             memory[i].slot = source.slots + i
             memory[i].prefix = prefix_of(memory[i].slot, skipped)
         places = sort_prefixes(memory, memory + source.length, source.length)
-        sort_places(places, source.length, timed)
-    for i in range(source.length):
-        if (
-            i + 1 == source.length
-            or compare_keys(places + i, places + i + 1)
-            or (timed and places[i].slot.timestamp != places[i + 1].slot.timestamp)
-        ):
-            latest.push(places[i].slot)
+        push_latest(latest, places, source.length, timed)
     free(memory)
     return latest
 

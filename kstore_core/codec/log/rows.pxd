@@ -5,6 +5,11 @@ from kstore_core.codec.primitives.buffers cimport put
 from kstore_core.codec.arrow.layouts cimport Layout
 from kstore_core.codec.log.columns cimport Slot
 from kstore_core.codec.primitives.wire cimport store_i64, store_varint, varint_size
+from kstore_core.engine.prefetching cimport prefetch_all
+
+cdef enum:
+    AHEAD = 8       # records that are prefetched before they are read
+    PREFETCHED_BYTES = 256
 
 
 cdef int row_layout(object name, Layout *layout) except -1
@@ -29,3 +34,15 @@ cdef inline uint8_t *write_row(
     if layout.timed:
         here = store_i64(here, slot.timestamp)
     return put(here, slot.value, slot.value_size)
+
+
+cdef inline void prefetch_field(const uint8_t *data, int32_t size) noexcept nogil:
+    """Prefetch the start of a field. A field with a negative size does not exist."""
+    if size > 0:
+        prefetch_all(data, data + min(size, PREFETCHED_BYTES))
+
+
+cdef inline void prefetch_slot(const Slot *slot) noexcept nogil:
+    prefetch_field(slot.key, slot.key_size)
+    prefetch_field(slot.value, slot.value_size)
+    prefetch_field(slot.headers, slot.header_size)

@@ -23,12 +23,7 @@ from kstore_core.codec.primitives.wire cimport (
 )
 
 from kstore_core.engine.packed cimport PackedBytes, packed
-from kstore_core.engine.prefetching cimport prefetch_all
 from kstore_core.errors import FormatError
-
-cdef enum:
-    AHEAD = 8       # records that are prefetched before they are read
-    PREFETCHED_BYTES = 256
 
 
 cdef int row_layout(object name, Layout *layout) except -1:
@@ -174,18 +169,6 @@ cdef int refuse_null_key(const Slot *slot) except -1:
             f"the record at offset {slot.offset} has no key; a changelog record must have a key"
         )
     return 0
-
-
-cdef inline void prefetch_field(const uint8_t *data, int32_t size) noexcept nogil:
-    """Prefetch the start of a field. A field with a negative size does not exist."""
-    if size > 0:
-        prefetch_all(data, data + min(size, PREFETCHED_BYTES))
-
-
-cdef inline void prefetch_slot(const Slot *slot) noexcept nogil:
-    prefetch_field(slot.key, slot.key_size)
-    prefetch_field(slot.value, slot.value_size)
-    prefetch_field(slot.headers, slot.header_size)
 
 
 def log_to_rows(columns, layout):
