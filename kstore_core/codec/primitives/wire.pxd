@@ -226,10 +226,23 @@ cdef inline Fault read_header(
     return SOUND
 
 
+cdef inline Py_ssize_t short_header_size(const uint8_t *data, Py_ssize_t size) noexcept nogil:
+    """Return the size of a header whose two sizes take one byte each, or 0 for any other header."""
+    cdef Py_ssize_t value
+    if size < 2 or data[0] & 0x81:          # The sizes are even, because they are zig-zag varints.
+        return 0
+    value = 1 + (data[0] >> 1)
+    if value >= size or data[value] & 0x81:
+        return 0
+    value += 1 + (data[value] >> 1)
+    return value if value <= size else 0
+
+
 cdef inline Fault walk_headers(Reader *reader, int32_t *count) noexcept nogil:
     """Check encoded headers and set `count` to their number, which is 0 for empty bytes."""
     cdef int32_t i
     cdef const uint8_t *data = NULL
+    cdef const uint8_t *here
     cdef Py_ssize_t size = 0
     cdef Fault fault
     count[0] = 0
@@ -238,10 +251,17 @@ cdef inline Fault walk_headers(Reader *reader, int32_t *count) noexcept nogil:
     fault = read_count(reader, count)
     if fault != SOUND:
         return fault
+    here = reader.here
     for i in range(count[0]):
-        fault = read_header(reader, &data, &size, &data, &size)
-        if fault != SOUND:
-            return fault
+        size = short_header_size(here, reader.end - here)
+        if size == 0:
+            reader.here = here
+            fault = read_header(reader, &data, &size, &data, &size)
+            if fault != SOUND:
+                return fault
+            size = reader.here - here
+        here += size
+    reader.here = here
     if reader.here != reader.end:
         reader.number = reader.end - reader.here
         return TRAILING_BYTES

@@ -2,7 +2,7 @@
 # cython: embedsignature=True, embedsignature.format=clinic
 """Functions that encode and decode stored values with headers (docs/formats.md, Values)."""
 
-from cpython.bytes cimport PyBytes_CheckExact
+from cpython.bytes cimport PyBytes_CheckExact, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t
 
 from kstore_core.codec.primitives.buffers cimport (
@@ -48,10 +48,10 @@ cdef bytes joined(object value, object headers, bint timed, int64_t timestamp):
         close_view(&view)
 
 
-cdef int read_parts(Reader *reader, const View *view, bint timed, Py_ssize_t *headers) except -1:
-    """Move `reader` to the encoded headers. Check their size, and set `headers` to the size."""
+cdef int read_parts(Reader *reader, bytes row, bint timed, Py_ssize_t *headers) except -1:
+    """Open `reader` at the encoded headers of a row. Check their size, and set `headers` to it."""
     cdef Fault fault
-    open_reader(reader, view.data, view.size)
+    open_reader(reader, address(row), PyBytes_GET_SIZE(row))
     fault = read_size(reader, 0, headers)
     if fault == SOUND and timed and left(reader) - headers[0] < 8:
         reader.here += headers[0]
@@ -63,29 +63,31 @@ cdef int read_parts(Reader *reader, const View *view, bint timed, Py_ssize_t *he
     return 0
 
 
-cdef Headers shared_headers(object buf, const Reader *reader, Py_ssize_t size):
-    """Return headers that are decoded at the first access. They share an immutable `buf`."""
-    if PyBytes_CheckExact(buf):
-        return lazy_headers(<bytes>buf, reader.here - reader.start, size)
-    return lazy_headers(copy_bytes(reader.here, size), 0, size)
+cdef bytes copied(object buf):
+    """Return a copy of a bytes-like object."""
+    cdef View view
+    open_view(buf, &view)
+    try:
+        return copy_bytes(view.data, view.size)
+    finally:
+        close_view(&view)
 
 
 cdef tuple separated(object buf, bint timed):
-    """Return the value and the headers, and the timestamp between them if `timed`."""
-    cdef View view
+    """Return the value and the headers, and the timestamp between them if `timed`.
+
+    The headers are decoded at the first access.
+    """
+    cdef bytes row = <bytes>buf if PyBytes_CheckExact(buf) else copied(buf)
     cdef Reader reader
     cdef Py_ssize_t size = 0
     cdef const uint8_t *rest
-    open_view(buf, &view)
-    try:
-        read_parts(&reader, &view, timed, &size)
-        rest = reader.here + size
-        headers = shared_headers(buf, &reader, size)
-        if timed:
-            return copy_bytes(rest + 8, reader.end - rest - 8), load_i64(rest), headers
-        return copy_bytes(rest, reader.end - rest), headers
-    finally:
-        close_view(&view)
+    read_parts(&reader, row, timed, &size)
+    rest = reader.here + size
+    headers = lazy_headers(row, reader.here - reader.start, size)
+    if timed:
+        return copy_bytes(rest + 8, reader.end - rest - 8), load_i64(rest), headers
+    return copy_bytes(rest, reader.end - rest), headers
 
 
 # ---------------------------------------------------------------- value, timestamp, headers
