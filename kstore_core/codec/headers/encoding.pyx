@@ -3,11 +3,11 @@
 """Functions that encode and decode headers (docs/formats.md, Headers)."""
 
 cimport cython
-from cpython.bytes cimport PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_GET_SIZE
 from libc.stdint cimport INT32_MAX, uint8_t
 
 from kstore_core.codec.primitives.buffers cimport (
-    Scratch, View, address, close_scratch, close_view, copy_bytes, open_scratch, open_view,
+    Scratch, address, bytes_of, close_scratch, copy_bytes, open_scratch,
 )
 from kstore_core.codec.headers.header cimport write_pair
 from kstore_core.codec.headers.headers cimport Headers, lazy_headers, refuse_mapping
@@ -133,17 +133,5 @@ def decode_headers(buf):
     Headers
         The headers, read-only.
     """
-    if buf is None:
-        return lazy_headers(b"", 0, 0)
-    if not PyBytes_CheckExact(buf):
-        buf = copied(buf)
-    return lazy_headers(buf, 0, PyBytes_GET_SIZE(buf))
-
-
-cdef bytes copied(object buf):
-    cdef View view
-    open_view(buf, &view)
-    try:
-        return copy_bytes(view.data, view.size)
-    finally:
-        close_view(&view)
+    cdef bytes data = b"" if buf is None else bytes_of(buf)
+    return lazy_headers(data, 0, PyBytes_GET_SIZE(data))

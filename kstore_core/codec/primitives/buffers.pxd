@@ -56,6 +56,18 @@ cdef inline bytes copy_bytes(const uint8_t *data, Py_ssize_t size):
     return PyBytes_FromStringAndSize(<const char *>data, size)
 
 
+cdef inline bytes bytes_of(object source):
+    """Return a bytes object itself, or a copy of another bytes-like object."""
+    cdef View view
+    if PyBytes_CheckExact(source):
+        return <bytes>source
+    open_view(source, &view)
+    try:
+        return copy_bytes(view.data, view.size)
+    finally:
+        close_view(&view)
+
+
 cdef inline uint8_t *address(bytes data) noexcept:
     return <uint8_t *>PyBytes_AS_STRING(data)
 

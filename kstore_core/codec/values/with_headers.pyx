@@ -2,12 +2,12 @@
 # cython: embedsignature=True, embedsignature.format=clinic
 """Functions that encode and decode stored values with headers (docs/formats.md, Values)."""
 
-from cpython.bytes cimport PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t
 
 from kstore_core.codec.primitives.buffers cimport (
-    Scratch, View, address, close_scratch, close_view, copy_bytes, new_bytes, open_scratch,
-    open_view, put,
+    Scratch, View, address, bytes_of, close_scratch, close_view, copy_bytes, new_bytes,
+    open_scratch, open_view, put,
 )
 from kstore_core.codec.primitives.faults cimport raise_fault
 from kstore_core.codec.headers.encoding cimport collect_headers
@@ -63,22 +63,12 @@ cdef int read_parts(Reader *reader, bytes row, bint timed, Py_ssize_t *headers) 
     return 0
 
 
-cdef bytes copied(object buf):
-    """Return a copy of a bytes-like object."""
-    cdef View view
-    open_view(buf, &view)
-    try:
-        return copy_bytes(view.data, view.size)
-    finally:
-        close_view(&view)
-
-
 cdef tuple separated(object buf, bint timed):
     """Return the value and the headers, and the timestamp between them if `timed`.
 
     The headers are decoded at the first access.
     """
-    cdef bytes row = <bytes>buf if PyBytes_CheckExact(buf) else copied(buf)
+    cdef bytes row = bytes_of(buf)
     cdef Reader reader
     cdef Py_ssize_t size = 0
     cdef const uint8_t *rest
