@@ -78,11 +78,12 @@ def _prepare_spark(config: pytest.Config) -> None:
     if "SPARK_SUBMIT_OPTS" in os.environ or cache is None or find_spec("pyspark") is None:
         return  # Workers get the options of their controller.
     place = cache.mkdir("spark")
-    home = place / f"home-{version('pyspark')}"
+    home = place / f"spark-{version('pyspark')}"
     if not (home / "jars").is_dir():  # a link, which is broken if the installed Spark has moved
         shutil.rmtree(home, ignore_errors=True)
         make_spark_home(home)
     os.environ.setdefault("SPARK_HOME", str(home))
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start a thread per process
     archive = place / f"classes-{version('pyspark')}.jsa"
     os.environ["SPARK_SUBMIT_OPTS"] = class_archive.driver_options(archive)
     runs_all = config.args_source is pytest.Config.ArgsSource.TESTPATHS

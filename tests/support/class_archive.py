@@ -17,7 +17,8 @@ from tests.support.places import ROOT
 
 __all__ = ["driver_options", "start_making"]
 
-_QUICK = "-XX:TieredStopAtLevel=1"  # tests end before the optimising compiler pays
+# Tests end before the optimising compiler and a parallel collector pay.
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def driver_options(archive: Path) -> str:

@@ -3,13 +3,15 @@
 Spark puts ``python/lib/pyspark.zip`` and the archive of ``py4j`` before all other paths of its
 Python processes. These archives have no compiled modules, so each process would compile what it
 imports. A run of all tests starts thousands of these processes. Here, each archive is a directory
-with a link to the installed package.
+with links to the installed package, and the daemon that forks the processes is ``spark_daemon.py``.
 """
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+
+from tests.support import spark_daemon
 
 __all__ = ["make_spark_home"]
 
@@ -25,9 +27,14 @@ def make_spark_home(home: Path) -> Path:
             (home / part.name).symlink_to(part)
     for archive in (spark / "python" / "lib").glob("*.zip"):
         package = _package(archive.name.partition("-")[0].removesuffix(".zip"))
-        path = home / "python" / "lib" / archive.name
+        path = home / "python" / "lib" / archive.name / package.name
         path.mkdir(parents=True)
-        (path / package.name).symlink_to(package)
+        for part in package.iterdir():
+            if part.name not in ("daemon.py", "__pycache__"):
+                (path / part.name).symlink_to(part)
+    python = home / "python" / "lib" / "pyspark.zip" / "pyspark"
+    (python / "installed_daemon.py").symlink_to(spark / "daemon.py")
+    (python / "daemon.py").symlink_to(Path(spark_daemon.__file__))
     return home
 
 
