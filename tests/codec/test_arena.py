@@ -14,6 +14,7 @@ from kstore_core import codec
 from kstore_core.codec.arrow.arena import Arena
 from kstore_core.codec.arrow.decoder import decode_rows
 
+STATUS = Path("/proc/self/status")
 ROWS = [
     codec.encode_value_timestamp_headers(b"%d" % i * 20, i, [("k", b"%d" % i)]) for i in range(4096)
 ]
@@ -82,24 +83,37 @@ def test_threads():
     assert found == [list(range(4096)) * 50] * 4
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
-def test_all_memory_is_free_after_the_last_column():
-    def used():
-        fields = dict(
-            line.split(":") for line in Path("/proc/self/status").read_text().splitlines()
-        )
-        return int(fields["VmSize"].split()[0]) // 1024, int(fields["Threads"])
+def status(field):
+    """Return a number of this process: of MiB, or of threads."""
+    fields = dict(line.split(":") for line in STATUS.read_text().splitlines())
+    number = int(fields[field].split()[0])
+    return number if field == "Threads" else number // 1024
 
+
+@pytest.mark.skipif(not STATUS.exists(), reason="reads /proc")
+def test_all_memory_is_free_after_the_last_column():
     columns()
-    before = used()
+    size, threads = status("VmSize"), status("Threads")
     with Arena():
         made = [columns() for _ in range(200)]
-    assert used()[0] > before[0] + 60
+    assert status("VmSize") > size + 60
     del made
     deadline = time.monotonic() + 30
-    while used()[0] > before[0] + 30 or used()[1] > before[1]:
-        assert time.monotonic() < deadline, (before, used())
+    while status("VmSize") > size + 30 or status("Threads") > threads:
+        assert time.monotonic() < deadline, (size, threads, STATUS.read_text())
         time.sleep(0.01)
+
+
+@pytest.mark.skipif(not STATUS.exists(), reason="reads /proc")
+@pytest.mark.parametrize("used_mib", [4, 8, 16, 34])
+def test_memory_in_advance_is_returned(used_mib):
+    columns()
+    before, made = status("VmRSS"), []
+    with Arena():
+        while sum(part.nbytes for parts in made for part in parts) < used_mib << 20:
+            made.append(columns())
+        time.sleep(0.2)  # The thread requests all pages of the last block, 32 MiB of the largest.
+    assert status("VmRSS") <= before + used_mib + 8
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -99,10 +99,14 @@ cdef extern from *:
         pthread_attr_destroy(&attributes);
     }
 
-    /* Leave a block of the current scope, which adds no more buffers to it. */
+    /* Leave a block of the current scope, which adds no more buffers to it. Return its other pages. */
     static void kstore_complete(kstore_block *block) {
+        size_t kept;
         if (block != NULL) {
             __atomic_store_n(&block->complete, 1, __ATOMIC_RELAXED);
+            kept = (block->used + KSTORE_PAGE - 1) & ~(KSTORE_PAGE - 1);
+            if (kept < block->end)
+                madvise((char *)block + kept, block->end - kept, MADV_DONTNEED);
             kstore_disown(block);
         }
     }
