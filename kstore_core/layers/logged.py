@@ -24,16 +24,12 @@ from kstore_core.codec import RecordColumns
 from kstore_core.errors import KStoreError, UncommittedLimitError
 from kstore_core.formats import ValueFormat
 from kstore_core.keys import KeySchema
-from kstore_core.stream_clock import StreamClock
+from kstore_core.layers.noted import UNKNOWN_TIME, NotedPuts, Notes
 from kstore_core.system.interrupts import interruptible, uninterrupted
 from kstore_core.tables import Bounds, Layer, Table, Write
 from kstore_core.tables.staging import Staging
-from kstore_core.tables.versioned import VersionedTable
-from kstore_core.types import NOT_PUT, RecordContext
 
-__all__ = ["Journal", "Logged", "LoggedVersions"]
-
-_UNKNOWN_TIME = -1
+__all__ = ["Journal", "Logged"]
 
 _LONG_AGO = 1
 """The time in ms of a commit marker in the changelog of a versioned store.
@@ -43,7 +39,7 @@ confluent-kafka replaces the time 0 with the current time.
 """
 
 
-class Journal:
+class Journal(Notes):
     """The list of a store's changes that were not sent to its changelog yet.
 
     Parameters
@@ -65,10 +61,7 @@ class Journal:
     Attributes
     ----------
     log : Changelog
-    current_record : CurrentRecord
     schema : KeySchema or None
-    noted_bytes : int
-        The total size of the keys and values in the journal, in bytes.
     next_offset : int
         The offset in the changelog after the last sent record.
     last : Commit or None
@@ -84,21 +77,19 @@ class Journal:
         current_record: Any,
         schema: KeySchema | None = None,
     ) -> None:
+        super().__init__(current_record, value_format.headers)
         self.log = log
-        self.noted_bytes = 0
         self.next_offset = log.high_watermark
         self._format = value_format
         self.schema = schema
         self._staging = staging
         self._max_bytes = staging.max_bytes if staging.max_bytes >= 0 else sys.maxsize
-        self.current_record = current_record
-        self._changes: list[tuple[bytes, bytes | None, int, Any]] = []
         self._is_sent = True
         self._sending = RLock()
         self.last: Commit | None = None
         self._is_begun = False  # True while the changelog ends inside a commit.
         self._void_from: int | None = None
-        self._mark_time = _LONG_AGO if value_format.versioned else _UNKNOWN_TIME
+        self._mark_time = _LONG_AGO if value_format.versioned else UNKNOWN_TIME
 
     def make_room(self, size: int) -> None:
         """Spill all stores (write their rows to the engine) if ``size`` more bytes do not fit.
@@ -119,30 +110,6 @@ class Journal:
             )
         if self._changes:
             self._staging.spill()
-
-    def note(self, key: bytes, row: bytes | None, context: RecordContext | None) -> None:
-        """Add a staged row to the journal.
-
-        The change gets the time and headers of ``context``. If ``context`` is None, the change gets
-        the time and headers of the current input record.
-        """
-        record = context or self.current_record.current
-        timestamp = None if record is None else record.timestamp
-        self.note_version(key, row, _UNKNOWN_TIME if timestamp is None else timestamp, record)
-
-    def note_version(
-        self, key: bytes, value: bytes | None, timestamp: int, record: RecordContext | None
-    ) -> None:
-        """Add a staged version with the time ``timestamp`` (ms) to the journal."""
-        headers = None
-        if value is not None:
-            self.noted_bytes += len(key) + len(value)
-        else:
-            self.noted_bytes += len(key)
-            if record is not None and self._format.headers:
-                # Copy the headers, because their owner may change them before they are sent.
-                headers = record.headers.copy()
-        self._changes.append((key, value, timestamp, headers))
 
     def leave_out(self, offset: int) -> None:
         """Make the next send mark the changelog's records from ``offset`` on as void.
@@ -206,7 +173,7 @@ class Journal:
         )
         if len(rows) and not self._format.versioned:
             self._mark_time = max(self._mark_time, max(rows.timestamps))
-        time = self._mark_time or _UNKNOWN_TIME
+        time = self._mark_time or UNKNOWN_TIME
         if is_marked and (len(rows) or self._void_from is not None):
             append_mark(records, Begin(len(rows), self._void_from), time)
         records.extend(rows, records.next_offset)
@@ -241,72 +208,23 @@ class Logged(Layer):
     def __init__(self, below: Table, journal: Journal) -> None:
         super().__init__(below)
         self._journal = journal
-        # A put is faster with these references, because it need not look up the methods.
-        self._put_below = below.put_one
-        self._make_room = journal.make_room
-        self._note = journal.note
-        turn = RLock()  # This lock keeps the changes in the journal in the order of the writes.
-        self._take_turn, self._end_turn = turn.acquire, turn.release
+        self._puts = NotedPuts(below, journal, journal.make_room)
+        self.put_one = self._puts.put
 
     def __repr__(self) -> str:
         return f"<Logged, {self._journal.noted_bytes} bytes not sent, over {self.below!r}>"
-
-    def put_one(self, key: bytes, value: bytes | None) -> None:
-        """Write the value of ``key``, or delete the key if ``value`` is None.
-
-        The time and headers of the change are those of the current input record.
-        """
-        self._make_room(len(key) if value is None else len(key) + len(value))
-        if not self._take_turn(False):
-            self._wait_for_turn()
-        try:
-            self._put_below(key, value)
-            self._note(key, value, None)
-        finally:
-            self._end_turn()
 
     def write(self, writes: Iterable[Write]) -> None:
         """Write rows in the given order. If a row is refused, no row is written."""
         given = list(writes)
         sizes = (len(key) + (0 if value is None else len(value)) for key, value, _ in given)
         self._journal.make_room(sum(sizes))
-        if not self._take_turn(False):
-            self._wait_for_turn()
-        try:
-            with uninterrupted():
-                self.below.write(given)
-                for key, value, context in given:
-                    self._note(key, value, context)
-        finally:
-            self._end_turn()
-
-    def _wait_for_turn(self) -> None:
-        # This raises an error in a forked process, where the lock may never be released.
-        self.rows.get_many([])
-        self._take_turn()
+        with self._puts, uninterrupted():
+            self.below.write(given)
+            for key, value, context in given:
+                self._journal.note(key, value, context)
 
     def delete_range(self, lo: bytes, hi: bytes | None) -> None:
         """Delete the rows with ``lo <= key < hi``. The changelog gets one record per row."""
         for keys, _ in self.below.scan(Bounds(lo, hi)):
             self.write([Write(key, None) for key in keys])
-
-
-class LoggedVersions(VersionedTable):
-    """A versioned table whose puts also go to a changelog.
-
-    The changelog contains the versions, and not the rows in which the table stores the versions.
-    """
-
-    def __init__(
-        self, rows: Table, segment_interval_ms: int, clock: StreamClock, journal: Journal
-    ) -> None:
-        super().__init__(rows, segment_interval_ms, clock)
-        self._journal = journal
-
-    def put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
-        """Put a version, and add it to the journal if the table has stored it."""
-        self._journal.make_room(len(key) + (0 if value is None else len(value)))
-        code = super().put(key, value, timestamp)
-        if code != NOT_PUT:
-            self._journal.note_version(key, value, timestamp, self._journal.current_record.current)
-        return code

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kstore_core.codec import RecordColumns, arrow_to_log
 from kstore_core.errors import SpecError
-from kstore_core.layers.logged import LoggedVersions
+from kstore_core.layers.noted import LoggedVersions
 from kstore_core.restore.deferred import defer
 from kstore_core.restore.rows import Restored, RowRestorer
 from kstore_core.restore.versions import VersionRestorer

@@ -15,7 +15,7 @@ from typing import Any
 
 from kstore_core.codec import RecordColumns
 from kstore_core.errors import StorageFullError
-from kstore_core.layers.logged import LoggedVersions
+from kstore_core.layers.noted import LoggedVersions
 from kstore_core.restore.rows import Restored, RowRestorer
 from kstore_core.restore.spool import Gathered, weight
 from kstore_core.restore.versions import VersionRestorer

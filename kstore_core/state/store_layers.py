@@ -9,7 +9,8 @@ from kstore_core.codec.keys.row_pairs import RowPairs
 from kstore_core.discovery.entry_points import wrap_table
 from kstore_core.keys import KeySchema, rows_of
 from kstore_core.layers import CacheBudget, Cached
-from kstore_core.layers.logged import Journal, Logged, LoggedVersions
+from kstore_core.layers.logged import Journal, Logged
+from kstore_core.layers.noted import LoggedVersions
 from kstore_core.spec import StoreSpec
 from kstore_core.stream_clock import StreamClock
 from kstore_core.tables import Table

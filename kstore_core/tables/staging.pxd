@@ -15,6 +15,7 @@ cdef class Staging:
 
     cdef bint _has_room(self, long long size) noexcept
     cdef int _grow(self, long long size) except -1
+    cdef int spill_for(self, long long size) except -1
 
 
 
@@ -48,6 +49,7 @@ cdef class StagedNamespace(PointTable):
     cdef int _stage(self, bytes key, bytes value) except -1
     cdef int _stage_all(self, dict rows) except -1
     cdef int put_dict(self, dict rows) except -1
+    cdef int make_room(self, dict rows) except -1
     cdef object look_up(self, bytes key)
     cdef object set_row(self, bytes key, bytes value)
     cdef tuple _take(self)

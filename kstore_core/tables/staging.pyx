@@ -114,6 +114,10 @@ cdef class Staging:
                 return 1
         return 0
 
+    cdef int spill_for(self, long long size) except -1:
+        """Spill if ``size`` more bytes do not fit. Do nothing in a transactional state."""
+        return 0 if self.transactional else self._grow(size)
+
     def count(self, long long growth):
         """Add ``growth`` bytes, which may be negative, to the staged bytes."""
         self.staged_bytes += growth
@@ -358,15 +362,20 @@ cdef class StagedNamespace(PointTable):
 
     cdef int put_dict(self, dict rows) except -1:
         """Stage rows; the C form of :meth:`put_many`."""
+        self.make_room(rows)
+        return self._stage_all(rows)
+
+    cdef int make_room(self, dict rows) except -1:
+        """Check rows, and make room for them. Return 1 if staged rows were spilled for this."""
         cdef bytes key, value
         cdef long long size = 0
         self._check_writable()
         for key, value in rows.items():
             self._check_key(key)
             size += _size_of(key, value)
-        if not self._staging._has_room(size):  # not even if all rows are new
-            self._staging._grow(self._growth_of(rows))
-        return self._stage_all(rows)
+        if self._staging._has_room(size):  # even if all rows are new
+            return 0
+        return self._staging._grow(self._growth_of(rows))
 
     def put_columns(self, list keys not None, list values not None):
         """Stage rows from two lists of the same length, like :meth:`put_many`."""

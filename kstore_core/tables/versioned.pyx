@@ -144,10 +144,14 @@ cdef class VersionedTable:
 
     cdef int64_t set(self, bytes key, bytes value, int64_t timestamp) except? -2:
         """Put a version; the C form of :meth:`put`."""
+        cdef StagedNamespace staged = self.rows.rows if self._namespace is None else self._namespace
         cdef dict writes = {}
         cdef int64_t code = self._plan(key, value, timestamp, writes)
+        while staged.make_room(writes):  # A spill calls listeners, which may put versions of the key.
+            writes = {}
+            code = self._plan(key, value, timestamp, writes)
         if self._namespace is not None:
-            self._namespace.put_dict(writes)
+            self._namespace._stage_all(writes)
         else:
             self.rows.write([Write(row_key, row) for row_key, row in writes.items()])
         self._expire()

@@ -229,9 +229,18 @@ cdef class VersionPoints:
             if self._version_table is not None:
                 return self._version_table.set(raw_key, raw, time)
             return self._table_put(raw_key, raw, time)
-        except BaseException:
-            self._clock.rewind(observed)
+        except BaseException:  # possibly of a listener, which a cache calls after the write
+            if self._clock.observed == time and not self.has_version(raw_key, time):
+                self._clock.rewind(observed)
             raise
+
+    cdef bint has_version(self, bytes raw_key, int64_t time) except -1:
+        """Return True if a version begins at this time, after a put has failed."""
+        try:
+            version = self.version_at(raw_key, time)
+        except Exception:  # Raise the exception of the put instead.
+            return False
+        return version is not None and version[1] == time
 
 
 cpdef int64_t version_time(object timestamp, object record) except -1:

@@ -16,6 +16,7 @@ cdef class Writer:
     cdef int64_t first_live
     cdef StagedNamespace rows
     cdef object put_one
+    cdef object get_row
     cdef SegmentedTable segments    # None if a layer wraps the table, or keys begin with the time
     cdef object expire
     cdef CurrentRecord current_record
@@ -23,6 +24,8 @@ cdef class Writer:
 
     cdef int write(self, bytes row, object raw, int64_t time, object record) except -1
     cdef bint write_in_turn(self, bytes row, object raw, int64_t time) except -1
+    cdef bint has_row(self, bytes row, object raw) except -1
+    cdef int advance(self, int64_t time) except -1
     cdef int put_row(self, bytes row, object raw, int64_t time) except -1
 
 

@@ -56,6 +56,7 @@ cdef class Writer:
         self.first_live = clock.horizon / interval_ms
         self.rows = table.rows
         self.put_one = table.put_one
+        self.get_row = table.get
         self.expire = table.expire
         self.current_record = values.current_record
         self.touch = touch
@@ -81,24 +82,45 @@ cdef class Writer:
 
     cdef bint write_in_turn(self, bytes row, object raw, int64_t time) except -1:
         """Write a row and advance stream time. Return False without a write if the row is late."""
-        cdef int64_t horizon
         if time <= self.clock.observed:
             if not self.clock.accepts_segment(time, self.interval):
                 return False
             self.put_row(row, raw, time)
             return True
-        self.put_row(row, raw, time)
-        # No other thread runs before the call below, so no thread reads the row before stream time
-        # has advanced.
+        try:
+            self.put_row(row, raw, time)
+        except BaseException:  # possibly of a listener, which a cache calls after the write
+            if raw is not None and self.has_row(row, raw):
+                self.advance(time)
+            raise
+        self.advance(time)
+        return True
+
+    cdef bint has_row(self, bytes row, object raw) except -1:
+        """Return True if the table contains this row, after a put has failed."""
+        try:
+            return bool(self.get_row(row) == raw)
+        except Exception:  # Raise the exception of the put instead.
+            return False
+
+    cdef int advance(self, int64_t time) except -1:
+        """Advance stream time, and remove expired segments, after the write of a row.
+
+        No other thread runs between the write and this call, so no thread reads the row before
+        stream time has advanced. But a listener within the write may have written a later row.
+        """
+        cdef int64_t horizon
+        if time <= self.clock.observed:
+            return 0
         horizon = time - self.retention
         self.clock.observed = time
         if self.clock.held:
-            return True
+            return 0
         self.clock.horizon = horizon
         if horizon / self.interval != self.first_live:
             self.expire(horizon / self.interval)
             self.first_live = horizon / self.interval
-        return True
+        return 0
 
     cdef int put_row(self, bytes row, object raw, int64_t time) except -1:
         if self.segments is not None:

@@ -55,7 +55,11 @@ cdef bytes keep_encoded(Headers headers, Scratch *scratch):
 
     The first encoding does not keep the bytes, because most headers are encoded only once.
     """
-    write_pairs(headers.locked_items(), scratch)
+    cdef tuple items = None
+    while headers._items is not items or items is None:
+        items = headers.locked_items()
+        scratch.size = 0
+        write_pairs(items, scratch)     # may let another thread in, without a GIL
     headers._source = copy_bytes(scratch.data, scratch.size)
     headers._start = 0
     headers._size = scratch.size

@@ -85,6 +85,7 @@ class Child(Segment):
         self.database: Database | None = None
         self.unsynced = False
         self.commit = 0
+        self.dropped = False
         self.sealed = True
         self.loaded = False
         self.fits = False
@@ -114,9 +115,12 @@ class Child(Segment):
     def wake(self, *, make: bool = False) -> Database | None:
         """Open the database if it is closed, and return the database.
 
-        If the database does not exist, create it if ``make`` is True; otherwise return None.
+        If the database does not exist, create it if ``make`` is True; otherwise return None. After
+        the segment was dropped, return None. A lookup that began before that may still call this.
         """
         with self.lock:
+            if self.dropped:
+                return None
             if self._leaving:  # An interrupt has stopped an earlier close. Finish the close first.
                 self._leave()
             if self.database is None and (self.exists or make):

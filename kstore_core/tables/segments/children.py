@@ -349,6 +349,7 @@ class ChildSegments:
                 self._to_drop.append(child)
             for child in [child for child in self._to_drop if not child.users]:
                 self._to_drop.remove(child)
+                child.dropped = True
                 child.close()
                 self._drop(child)
             self._make_room(0)

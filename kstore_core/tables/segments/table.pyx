@@ -251,6 +251,7 @@ cdef class SegmentedTable:
                 segment._set(key, value)
                 return 0
         with self._turn:
+            self.rows._staging.spill_for(most)  # Listeners may put rows, so that segments expire.
             segment = self._to_write(number)
             if segment is not None:
                 segment._set(key, value)

@@ -6,7 +6,10 @@ import random
 import threading
 import time
 
+import pytest
+
 from kstore_core import open_state
+from kstore_core.tables.segments import sleeping
 from kstore_core.tables.segments.prefixes import _PrefixedSegment
 from tests.tables.segments.rows import INTERVAL, row, rows_of, window_spec
 
@@ -83,3 +86,32 @@ def test_a_table_that_a_thread_is_inside_of_is_not_replaced(tmp_path, monkeypatc
         assert len(found) == 2
         assert found[0] is found[1]
         assert found[0].table is by_quicker
+
+
+@pytest.mark.parametrize("engine", ["rocksdb"])  # Its segments are databases of their own.
+def test_a_lookup_that_began_before_its_segment_was_dropped(home, few_open, monkeypatch):
+    lookup = sleeping._SleepingNamespace.get
+    threads: list[threading.Thread] = []
+
+    def switched(namespace, key):
+        """Look up as if the interpreter switched threads here."""
+        if threads and threads[0].ident is None:
+            threads[0].start()
+            threads[0].join()
+        return lookup(namespace, key)
+
+    def expire():
+        store.put(b"k", b"new", window_start=SEGMENTS * INTERVAL)
+        state.commit()
+
+    monkeypatch.setattr(sleeping._SleepingNamespace, "get", switched)
+    with home.open() as state:
+        store = state.open(window_spec(retention_ms=(SEGMENTS - 3) * INTERVAL))
+        for number in range(SEGMENTS - 2):
+            store.put(b"k", b"%d" % number, window_start=number * INTERVAL)
+        state.commit()
+        threads.append(threading.Thread(target=expire))
+        assert store.fetch_one(b"k", INTERVAL) is None
+        assert threads[0].ident is not None
+        assert store.table.segments == (3, 4, 5, 8)
+    assert [path.name for path in home.path.rglob("*.10")] == []
