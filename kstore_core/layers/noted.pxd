@@ -21,6 +21,8 @@ cdef class NotedPuts:
     cdef Notes _notes
     cdef Turn _turn             # keeps the changes in the order of the writes
 
+    cdef int _begin(self) except -1
+
 
 cdef class LoggedVersions(VersionedTable):
     cdef object _make_room

@@ -93,7 +93,7 @@ cdef class NotedPuts:
         The time and headers of the change are those of the current input record.
         """
         self._make_room(len(key) if value is None else len(key) + len(value))
-        self.__enter__()
+        self._begin()
         try:
             self._put_below(key, value)
             self._notes.note(key, value, None)
@@ -101,14 +101,17 @@ cdef class NotedPuts:
             self._turn.end()
 
     def __enter__(self):
-        if not self._turn.try_take():
-            # This raises an error in a forked process, where the lock may never be released.
-            self._rows.get_many([])
-            self._turn.wait()
+        self._begin()
         return self
 
     def __exit__(self, kind, error, trace):
         self._turn.end()
+
+    cdef int _begin(self) except -1:
+        if not self._turn.try_take():
+            self._rows._check_open()  # raises in a fork, where the lock may never be released
+            self._turn.wait()
+        return 0
 
 
 cdef class LoggedVersions(VersionedTable):

@@ -11,7 +11,6 @@ cdef class Writer:
     cdef Values values
     cdef object make
     cdef StreamClock clock
-    cdef int64_t retention
     cdef int64_t interval
     cdef int64_t first_live
     cdef StagedNamespace rows

@@ -51,7 +51,6 @@ cdef class Writer:
         if type(table) is SegmentedTable and keys.schema.prefix == NO_PREFIX:
             self.segments = table
         self.clock = clock
-        self.retention = clock.retention_ms
         self.interval = interval_ms
         self.first_live = clock.horizon / interval_ms
         self.rows = table.rows
@@ -109,17 +108,15 @@ cdef class Writer:
         No other thread runs between the write and this call, so no thread reads the row before
         stream time has advanced. But a listener within the write may have written a later row.
         """
-        cdef int64_t horizon
+        cdef int64_t first_live
         if time <= self.clock.observed:
             return 0
-        horizon = time - self.retention
-        self.clock.observed = time
-        if self.clock.held:
-            return 0
-        self.clock.horizon = horizon
-        if horizon / self.interval != self.first_live:
-            self.expire(horizon / self.interval)
-            self.first_live = horizon / self.interval
+        self.clock.advance(time)
+        if not self.clock.held:
+            first_live = self.clock.horizon / self.interval
+            if first_live != self.first_live:
+                self.expire(first_live)
+                self.first_live = first_live
         return 0
 
     cdef int put_row(self, bytes row, object raw, int64_t time) except -1:
