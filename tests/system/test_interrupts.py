@@ -327,13 +327,13 @@ def test_however_often_and_whenever_they_come_none_is_within():
     end = time.monotonic() + 1
     try:
         while time.monotonic() < end:
-            signal.setitimer(signal.ITIMER_REAL, 0.0005 + (came % 50) * 1e-5)
             try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0005 + (came % 50) * 1e-5)
                 lead()
             except Told:
                 wrong += within
                 within = 0
-    except Told:  # it came behind lead, which is as good
+    except Told:  # it came behind the last lead, which is as good
         pass
     finally:
         end = 0.0  # what comes from now on is not told
