@@ -17,6 +17,8 @@ cdef class OpenRecord:
     cdef CurrentRecord _current_record
     cdef OpenRecord _below
     cdef object _context
+    cdef object _begins
+    cdef object _ends
     cdef object _token
     cdef Stage _stage
 

@@ -79,27 +79,56 @@ cdef class OpenRecord:
     context : RecordContext or None
         The input record. If None, there is no current record, even inside the block of another
         record.
+    begins, ends : callable, optional
+        Functions without arguments that a ``with`` block of this object calls at its beginning and
+        at its normal end, while this is the current record.
     """
 
-    def __cinit__(self, CurrentRecord current_record not None, context):
+    def __cinit__(
+        self, CurrentRecord current_record not None, context, begins=None, ends=None
+    ):
         self._current_record = current_record
         self._context = context
+        self._begins = begins
+        self._ends = ends
         current_record._alive += 1
 
     def __dealloc__(self):
         self._current_record._alive -= 1
 
+    # In an __exit__ that is written in Python, an interrupt could come before the first step.
     def __enter__(self):
         self.enter()
+        if self._begins is not None:
+            try:
+                self._begins()
+            except BaseException:
+                self.leave()
+                raise
+        return self._context
 
-    def __exit__(self, *error):
-        self.leave()
+    def __exit__(self, kind, error, trace):
+        try:
+            if kind is None and self._ends is not None:
+                self._ends()
+        finally:
+            self.leave()
 
     def enter(self):
         """Make this the current record of the calling task or thread.
 
         The record is also current in tasks that the calling task or thread starts afterwards.
+
+        Raises
+        ------
+        StateError
+            This method was called before.
         """
+        if self._stage != FRESH:
+            raise StateError(
+                f"{self._current_record._where}: a record can have only one `with` block; call "
+                "state.record(…) again for another block"
+            )
         self._below = self._current_record._top()
         self._stage = OPEN
         self._token = self._current_record._var.set(self)

@@ -81,7 +81,7 @@ class RunningNode:
         self,
         node: Node,
         task: TaskContext,
-        within: Callable[[RecordContext], AbstractContextManager[None]],
+        within: Callable[[RecordContext], AbstractContextManager[RecordContext]],
         stores: dict[str, Any],
     ) -> None:
         self.name = node.name

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from kstore_core.metrics import MetricsRegistry
 from kstore_core.offsets.checks import check_offsets
 from kstore_core.offsets.entries import Partition
 from kstore_core.offsets.notes import check_notes
-from kstore_core.partition_time import PartitionTime, partition_time
+from kstore_core.partition_time import partition_time
 from kstore_core.state.context import context_of
 from kstore_core.state.copying import write_checkpoint
 from kstore_core.state.snapshots import CommittedEngine, LeasedView, SnapshotLease
@@ -55,7 +56,6 @@ class StateDirectory(StateStores):
 
         return state_html(self)
 
-    @contextlib.contextmanager
     def record(
         self,
         *,
@@ -64,8 +64,8 @@ class StateDirectory(StateStores):
         offset: int = -1,
         timestamp: Time | None = None,
         headers: Any = (),
-    ) -> Iterator[RecordContext]:
-        """Set the input record of the writes within this block.
+    ) -> contextlib.AbstractContextManager[RecordContext]:
+        """Return a context manager that sets the input record of the writes within its block.
 
         A write in the block advances the store's position to the record's offset. The record's
         timestamp and headers are the defaults of a put. If the state was opened with
@@ -85,26 +85,19 @@ class StateDirectory(StateStores):
         FormatError
             The header ``partition-time`` is malformed.
         """
-        context = context_of(topic, partition, offset, timestamp, headers)
-        with self.within(context):
-            yield context
+        return self.within(context_of(topic, partition, offset, timestamp, headers))
 
-    def within(self, context: RecordContext) -> contextlib.AbstractContextManager[None]:
-        """Set the input record of the writes within a block, like :meth:`record`.
+    def within(self, context: RecordContext) -> contextlib.AbstractContextManager[RecordContext]:
+        """Return a context manager that sets the input record, like :meth:`record`.
 
         The values of ``context`` are not checked.
         """
         self._check()
-        record = OpenRecord(self._current_record, context)
         times = partition_time(context.headers) if self._honours_partition_time else None
-        return record if times is None else self._advanced(record, times)
-
-    @contextlib.contextmanager
-    def _advanced(self, record: OpenRecord, times: PartitionTime) -> Iterator[None]:
-        with record:
-            self.advance(times.read)
-            yield
-            self.advance(times.sent)
+        if times is None:
+            return OpenRecord(self._current_record, context)
+        begins, ends = partial(self.advance, times.read), partial(self.advance, times.sent)
+        return OpenRecord(self._current_record, context, begins, ends)
 
     def advance(self, stream_time: Time) -> None:
         """Advance the stream time of all open stores. The next commit stores the stream time.

@@ -7,6 +7,7 @@ import contextvars
 import gc
 import os
 import random
+import signal
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -22,6 +24,7 @@ from kstore_core import Headers, Windowed, open_state, stores
 from kstore_core.changelog.whole import without_marks
 from kstore_core.errors import StateError
 from kstore_core.partition_time import with_partition_time
+from kstore_core.testing.interrupter.aims import Arrival
 from kstore_core.testing.kinds import KINDS, LAYERED, Kind
 from kstore_core.types import NOT_PUT
 from tests.restore.stores import logs, open_log
@@ -397,6 +400,51 @@ def test_a_record_that_is_left_in_a_copy_of_its_context(state: Any) -> None:
     record = state.record(timestamp=5)
     record.__enter__()
     contextvars.copy_context().run(record.__exit__, None, None, None)
+    assert state._current_record.current is None
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_a_signal_at_the_end_of_a_record_leaves_no_record(tmp_path: Path, timed: bool) -> None:
+    """Also while the program still refers to the KeyboardInterrupt."""
+    headers = with_partition_time(Headers(), read=50, sent=60) if timed else Headers()
+    with open_state(tmp_path / "0_0", engine="memory", partition_time=timed) as state:
+        store = state.open(HEADED)
+
+        def put_late() -> None:
+            with state.record(timestamp=5, headers=headers) as record:
+                assert record.timestamp == 5
+                store.put(b"k", b"v")
+                _ = Arrival(signal.SIGINT).now
+
+        with pytest.raises(KeyboardInterrupt) as caught:
+            put_late()
+        assert state._current_record.current is None
+        with pytest.raises(TypeError, match="timestamp is missing"):
+            store.put(b"k", b"v")
+        assert store.get(b"k").timestamp == 5
+        assert caught.value.__traceback__ is not None
+
+
+def test_a_record_whose_beginning_raises_is_left(tmp_path: Path) -> None:
+    headers = with_partition_time(Headers(), read=50, sent=60)
+    with open_state(tmp_path / "0_0", engine="memory", partition_time=True) as state:
+        with (
+            mock.patch.object(state, "advance", side_effect=OSError("no")),
+            pytest.raises(OSError, match="no"),
+            state.record(timestamp=5, headers=headers),
+        ):
+            raise AssertionError("the block was entered")
+        assert state._current_record.current is None
+
+
+def test_a_record_has_one_block(state: Any) -> None:
+    record = state.record(timestamp=5)
+    with record:
+        with pytest.raises(StateError, match=r"only one `with` block; call state\.record"), record:
+            raise AssertionError("the block was entered")
+        assert state._current_record.current.timestamp == 5
+    with pytest.raises(StateError, match="only one `with` block"), record:
+        raise AssertionError("the block was entered")
     assert state._current_record.current is None
 
 
