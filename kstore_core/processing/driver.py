@@ -25,6 +25,7 @@ from kstore_core.processing.task import Task
 from kstore_core.processing.topology import Topology
 from kstore_core.spec import StoreSpec
 from kstore_core.state import open_state
+from kstore_core.system.interrupts import leave
 from kstore_core.types import Time, to_millis
 
 __all__ = ["StoreMetadata", "TestDriver"]
@@ -125,7 +126,9 @@ class TestDriver(StoreAccessors):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
+    __exit__ = leave
+
+    def _leave(self, normally: bool) -> None:
         self.close()
 
     @property

@@ -11,6 +11,7 @@ from typing import Self
 from kstore_core.changelog import FileChangelog
 from kstore_core.codec import RecordColumns, split_by_key
 from kstore_core.errors import KStoreError
+from kstore_core.system.interrupts import leave
 
 __all__ = ["Gathered", "SpooledParts", "in_chunks", "weight"]
 
@@ -147,7 +148,9 @@ class SpooledParts:
             self._closing = stack.pop_all()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    __exit__ = leave
+
+    def _leave(self, normally: bool) -> None:
         # After a full disk, the close of a log raises again, but the files are removed anyway.
         with suppress(KStoreError, OSError):
             self._closing.close()

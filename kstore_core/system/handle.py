@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import warnings
 from abc import abstractmethod
-from types import TracebackType
 from typing import NoReturn
 
-from kstore_core.system.interrupts import enter, uninterrupted
+from kstore_core.system.interrupts import enter, leave
 
 __all__ = ["Handle"]
 
@@ -37,20 +36,15 @@ class Handle:
         self._pid = os.getpid()
 
     __enter__ = enter
+    __exit__ = leave
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def _leave(self, normally: bool) -> None:
         """Commit if no exception was raised, and close in any case."""
-        with uninterrupted():  # Without this, an interrupt could prevent the close.
-            try:
-                if kind is None and self._open and not self.read_only and self._pid == os.getpid():
-                    self.commit()
-            finally:
-                self.close()
+        try:
+            if normally and self._open and not self.read_only and self._pid == os.getpid():
+                self.commit()
+        finally:
+            self.close()
 
     def __del__(self) -> None:
         if self._open and self._pid == os.getpid():

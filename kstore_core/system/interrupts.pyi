@@ -1,13 +1,23 @@
+from types import TracebackType
 from typing import Protocol, TypeVar, final
 
-__all__ = ["enter", "interruptible", "uninterrupted"]
+__all__ = ["enter", "interruptible", "leave", "uninterrupted"]
 
 class _Handle(Protocol):
     def _check(self) -> None: ...
 
 _H = TypeVar("_H", bound=_Handle)
 
+class _Left(Protocol):
+    def _leave(self, normally: bool) -> None: ...
+
 def enter(self: _H) -> _H: ...
+def leave(
+    self: _Left,
+    kind: type[BaseException] | None,
+    error: BaseException | None,
+    trace: TracebackType | None,
+) -> None: ...
 
 @final
 class uninterrupted:  # noqa: N801

@@ -17,7 +17,7 @@ from traceback import clear_frames as _clear_frames
 import _signal
 from posix.signal cimport SA_RESTART, sigaction, sigaction_t
 
-__all__ = ["enter", "interruptible", "uninterrupted"]
+__all__ = ["enter", "interruptible", "leave", "uninterrupted"]
 
 cdef extern from "Python.h":
     unsigned long PyThread_get_thread_ident()
@@ -112,6 +112,18 @@ cdef int _begin() except -1:
     return 0
 
 
+cdef object _begin_anyway():
+    """Delay all handlers, even if some raise first. Return the last exception, or None."""
+    raised = None
+    while True:
+        try:
+            _begin()
+        except BaseException as error:
+            raised = error
+        else:
+            return raised
+
+
 cdef object _restore(list replaced):
     """Restore all handlers, even if some raise. Return the last exception, or None."""
     raised = None
@@ -169,6 +181,17 @@ cdef class uninterrupted:
         _depth += 1
         self._counted = True
 
+    cdef object _enter_anyway(self):
+        """Enter the section even if pending signals raise. Return the last exception, or None."""
+        global _depth
+        raised = None
+        if _is_main():
+            if _depth == 0:
+                raised = _begin_anyway()
+            _depth += 1
+            self._counted = True
+        return raised
+
     def __exit__(self, kind, error, trace):
         global _depth
         if kind is not None and not issubclass(kind, Exception):
@@ -202,17 +225,10 @@ cdef class interruptible:
     def __exit__(self, kind, error, trace):
         global _depth
         cdef Py_ssize_t before = self._before
-        cdef object raised = None
         self._before = 0
         if not before:
             return
-        while True:  # even if a handler raises now, the section must delay signals again
-            try:
-                _begin()
-            except BaseException as late:
-                raised = late
-            else:
-                break
+        raised = _begin_anyway()
         _depth += before  # not =, because sections may be left in another order
         if raised is not None:
             raise raised
@@ -229,6 +245,30 @@ def enter(self):
     with uninterrupted():
         self._check()
     return self
+
+
+def leave(self, kind, error, trace):
+    """Call the method ``_leave`` of a handle. This function is the ``__exit__`` of handles.
+
+    Python checks for signals when a function begins. So if a signal has arrived near the end of the
+    block, an ``__exit__`` that is written in Python is interrupted before its first statement, and
+    closes nothing. This compiled function delays signals first.
+
+    ``_leave`` is called with True if the block ended normally. A signal that has arrived before
+    counts as an exception of the block.
+    """
+    cdef uninterrupted section = uninterrupted()
+    late = section._enter_anyway()
+    try:
+        self._leave(kind is None and late is None)
+    except BaseException as raised:
+        section.__exit__(type(raised), raised, raised.__traceback__)
+        if late is None:
+            raise
+        raise late
+    section.__exit__(None, None, None)
+    if late is not None:
+        raise late
 
 
 def _after_fork():

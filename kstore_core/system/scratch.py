@@ -18,6 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
+from kstore_core.system.interrupts import leave
+
 __all__ = ["HELD", "Scratch", "reap"]
 
 HELD = ".kstore-reader"
@@ -65,7 +67,9 @@ class Scratch:
     def __enter__(self) -> Path:
         return self.path
 
-    def __exit__(self, *_: object) -> None:
+    __exit__ = leave
+
+    def _leave(self, normally: bool) -> None:
         self.remove()
 
     def remove(self) -> None:

@@ -13,7 +13,7 @@ import pytest
 from kstore_core.testing import Interrupter, WedgedError, combination, combinations
 from kstore_core.testing.interrupter import OPERATIONS, Tally, operations_of
 from kstore_core.testing.interrupter.__main__ import main
-from kstore_core.testing.interrupter.aims import Aim, AtStep, AtTime, Raised
+from kstore_core.testing.interrupter.aims import Aim, AtEntry, AtStep, AtTime, Raised
 from kstore_lmdb import LMDBEngine
 from kstore_memory import MemoryEngine
 from kstore_rocksdb import RocksDBEngine
@@ -90,6 +90,40 @@ def test_steps_are_counted_and_hit() -> None:
             again_and_again(work, aim)
         assert aim.hit
         assert signal.getsignal(signal.SIGALRM) is before
+
+
+def test_functions_are_counted_and_interrupted_before_their_first_step() -> None:
+    class Held:
+        is_held = False
+
+        def __enter__(self) -> None:
+            self.is_held = True
+
+        def __exit__(self, *_: object) -> None:
+            self.is_held = False
+
+    def work() -> None:
+        for _ in range(3):
+            with held:
+                pass
+
+    held = Held()
+    with AtStep(None) as counted:
+        work()
+    entered, left = Held.__enter__.__code__, Held.__exit__.__code__
+    assert counted.calls == {work.__code__: 1, entered: 3, left: 3}
+    for code, call, is_held in ((entered, 2, False), (left, 3, True)):
+        held = Held()
+        aim = AtEntry(code, call)
+        with pytest.raises(KeyboardInterrupt), aim:
+            work()
+        assert aim.hit
+        assert aim.calls[code] == call
+        assert held.is_held == is_held
+    assert repr(aim).startswith("AtEntry 3 of ")
+    with AtEntry(left, 4) as late:
+        work()
+    assert not late.hit
 
 
 def test_an_alarm_on_the_way_out_leaves_no_handler() -> None:

@@ -15,6 +15,7 @@ from typing import Any, Self
 from kstore_core.errors import EngineError
 from kstore_core.maintenance.verify.protocol import Job, Unit
 from kstore_core.maintenance.verify.worker import Worker
+from kstore_core.system.interrupts import leave
 
 __all__ = ["Child", "DiedError"]
 
@@ -72,7 +73,9 @@ class Child:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    __exit__ = leave
+
+    def _leave(self, normally: bool) -> None:
         self._ours.close()
         self._process.kill()
         self._process.wait()

@@ -21,6 +21,7 @@ from kstore_core.maintenance.verify.subprocesses import Child, DiedError
 from kstore_core.spec import StoredSpec, StoreSpec, is_name
 from kstore_core.state import open_state
 from kstore_core.state.migration_note import read_plan
+from kstore_core.system.interrupts import leave
 from kstore_core.tables.segments.names import starts
 
 __all__ = ["DEFAULT_AT_MOST", "Progress", "verify"]
@@ -173,7 +174,9 @@ class _Work:
 
     def __enter__(self) -> None: ...
 
-    def __exit__(self, *_: object) -> None:
+    __exit__ = leave
+
+    def _leave(self, normally: bool) -> None:
         self._end_child()
 
     def look_for_leftovers(self) -> None:

@@ -23,6 +23,7 @@ from kstore_core.spark.root.storage.base import DISK_FULL
 from kstore_core.spark.shards.log import ShardLog
 from kstore_core.spark.shards.merging import Block, merged
 from kstore_core.spec import StoreSpec
+from kstore_core.system.interrupts import leave
 
 __all__ = ["DEFAULT_RUN_BYTES", "LogSpool", "check_run_bytes", "in_tables"]
 
@@ -99,7 +100,9 @@ class LogSpool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    __exit__ = leave
+
+    def _leave(self, normally: bool) -> None:
         self._open.close()
 
     @property

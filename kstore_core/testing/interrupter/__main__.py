@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = new_parser(_MODULE, description, "interrupts", 1000)
     parser.add_argument("--operation", action="append", choices=[*OPERATIONS], help="default: all")
     parser.add_argument(
-        "--aim", action="append", choices=[*AIMS, "raised"], help="default: step and time"
+        "--aim", action="append", choices=[*AIMS, "raised"], help="default: step, entry and time"
     )
     parser.add_argument("--keep-going", action="store_true", help="continue after a failure")
     asked = parse(parser, arguments, ["memory", "lmdb", "rocksdb"])

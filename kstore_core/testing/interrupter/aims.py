@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import _thread
 import opcode
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, Self
 
 from kstore_core.system.interrupts import uninterrupted
 
-__all__ = ["AIMS", "Aim", "AtStep", "AtTime", "Raised"]
+__all__ = ["AIMS", "Aim", "Arrival", "AtEntry", "AtStep", "AtTime", "Raised"]
 
 _RETURN = opcode.opmap["RETURN_VALUE"]
 _HERE = __file__.rpartition("/")[0] + "/"
@@ -56,10 +58,13 @@ class AtStep(Aim):
     ----------
     steps : int
         The number of steps so far.
+    calls : Counter
+        The number of calls so far, for the code of each Python function.
     """
 
     def __init__(self, step: int | None = None) -> None:
         self.steps = 0
+        self.calls: Counter[CodeType] = Counter()
         self._step = step
         self._where = "nowhere"
         self._before: Any = None
@@ -78,6 +83,7 @@ class AtStep(Aim):
     def _enter_frame(self, frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
         if not self._counts(frame):
             return None
+        self.calls[frame.f_code] += 1
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
         return self._trace
@@ -99,6 +105,48 @@ class AtStep(Aim):
 
     def _interrupt(self) -> None:
         signal.raise_signal(signal.SIGINT)
+
+
+class Arrival(int):
+    """A signal that arrives when its attribute ``now`` is read.
+
+    CPython checks for signals after a call, but not after an attribute was read. So the handler
+    does not run in the code that reads the attribute.
+    """
+
+    now = property(_thread.interrupt_main)
+
+
+class AtEntry(AtStep):
+    """A context manager in which a signal arrives when a chosen function begins.
+
+    CPython checks for signals at the beginning of a function, before the first step. So the handler
+    runs there. If the function is an ``__exit__``, no step of it is executed.
+
+    Parameters
+    ----------
+    code : types.CodeType
+        The code of the function.
+    call : int
+        The number of the call that is interrupted, beginning at 1. For a generator, each resumption
+        counts.
+    """
+
+    def __init__(self, code: CodeType, call: int) -> None:
+        super().__init__()
+        self._code = code
+        self._call = call
+
+    def __repr__(self) -> str:
+        code = self._code
+        return f"{type(self).__name__} {self._call} of {code.co_filename}:{code.co_firstlineno}"
+
+    def _enter_frame(self, frame: FrameType, event: str, argument: object) -> None:
+        super()._enter_frame(frame, event, argument)
+        if self.calls[self._code] == self._call:
+            self.hit = True
+            sys.settrace(self._before)
+            self._arrived = Arrival(signal.SIGINT).now
 
 
 class Raised(AtStep):
@@ -149,5 +197,5 @@ class AtTime(Aim):
         raise KeyboardInterrupt
 
 
-AIMS = ("step", "time")
+AIMS = ("step", "entry", "time")
 """The default kinds of interrupts. The kind ``"raised"`` is used only on request."""

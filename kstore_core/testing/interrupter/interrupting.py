@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 
 from kstore_core.engine import Engine
 from kstore_core.testing.explaining import same
-from kstore_core.testing.interrupter.aims import AIMS, Aim, AtStep, AtTime, Raised
+from kstore_core.testing.interrupter.aims import AIMS, Aim, AtEntry, AtStep, AtTime, Raised
 from kstore_core.testing.interrupter.operations import OPERATIONS, older_of
 from kstore_core.testing.interrupter.trial import Contents, Trial
 from kstore_core.testing.killer.combinations import Combination
@@ -68,7 +69,7 @@ class Interrupter:
     seed : int
         The seed of the random changes and of the random points of the interrupts.
     aims : sequence of str
-        The kinds of interrupts: ``"step"``, ``"time"``, ``"raised"``.
+        The kinds of interrupts: ``"step"``, ``"entry"``, ``"time"``, ``"raised"``.
 
     Attributes
     ----------
@@ -95,6 +96,7 @@ class Interrupter:
         self._random = random.Random(f"{seed} {chosen} {operation}")
         self._trials = 0
         self._steps = 0
+        self._calls: list[tuple[CodeType, int]] = []
         self._seconds = 0.0
         self._wanted: Contents | None = None
 
@@ -124,7 +126,7 @@ class Interrupter:
         trial = self._prepared()
         with AtStep(None) if "raised" not in self._aims else Raised(None) as counted:
             self._operation.call(trial)
-        self._steps = counted.steps
+        self._steps, self._calls = counted.steps, list(counted.calls.items())
         self._operation.check(trial)
         self._wanted = trial.finish()
         shutil.rmtree(trial.root, ignore_errors=True)
@@ -201,6 +203,9 @@ class Interrupter:
         kind = self._random.choice(self._aims)
         if kind == "time":
             return AtTime(self._random.uniform(0, self._seconds))
+        if kind == "entry":
+            code, calls = self._random.choice(self._calls)
+            return AtEntry(code, self._random.randint(1, calls))
         step = self._random.randint(1, max(1, self._steps))
         return AtStep(step) if kind == "step" else Raised(step)
 
