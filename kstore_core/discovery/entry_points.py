@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -103,14 +104,28 @@ def announced(group: str) -> list[Announced]:
     EngineUnavailableError
         The entry points cannot be listed, for example because too many files are open.
     """
+    installation = _installation()
+    known_for, found = _found.get(group, ((), []))
+    if known_for == installation:
+        return list(found)
     try:
         _check_files()
-        return _announced(group)
+        found = _announced(group)
+        _check_files()
     except OSError as error:
         raise EngineUnavailableError(
             f"the installed plug-ins of the group {group!r} cannot be listed: {error}. "
             f"{more_files(error) or 'Make the files of the installation readable'}, and try again"
         ) from error
+    _found[group] = installation, found
+    return list(found)
+
+
+_found: dict[str, tuple[tuple[object, ...], list[Announced]]] = {}
+"""The entry points of each group, and the installation in which they were found.
+
+To list the entry points of 200 installed distributions takes 20 ms.
+"""
 
 
 def _check_files() -> None:
@@ -120,6 +135,20 @@ def _check_files() -> None:
     cannot list as an empty directory.
     """
     os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+
+def _installation() -> tuple[object, ...]:
+    """Return a value that changes when a distribution is installed or removed."""
+    return tuple(map(str, sys.path)), tuple(map(_version, sys.path)), tuple(map(id, sys.meta_path))
+
+
+def _version(folder: str) -> tuple[int, int] | None:
+    """Return a value that changes with the entries of a folder; None if there is no folder."""
+    try:
+        found = os.stat(folder or ".")
+    except (OSError, ValueError):
+        return None
+    return found.st_ino, found.st_ctime_ns
 
 
 def _announced(group: str) -> list[Announced]:

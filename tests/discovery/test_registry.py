@@ -1,5 +1,8 @@
 """Engines are found by entry point and loaded by name, only the one that is asked for."""
 
+import errno
+import os
+import shutil
 import sys
 
 import pytest
@@ -38,6 +41,34 @@ def test_the_engines_that_come_along_are_announced():
     assert found["memory"].module == "kstore_memory"
     assert found["rocksdb"].distribution == "kstore"
     assert list(found) == sorted(found)
+
+
+def test_a_distribution_that_is_installed_or_removed_is_noticed(install, tmp_path):
+    before = installed_engines()
+    assert installed_engines() == before
+    install("late", "")
+    assert [found.name for found in set(installed_engines()) - set(before)] == ["late"]
+    shutil.rmtree(*tmp_path.glob("*/kstore_late-1.2.dist-info"))
+    assert installed_engines() == before
+
+
+def test_plugins_that_were_listed_when_files_ran_out_are_not_remembered(monkeypatch, install):
+    install("few", "")
+    wanted = {"few", "memory", "rocksdb", "lmdb"}
+
+    def full(*_, **__):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+
+        def run_out(group):
+            patched.setattr(os, "open", full)
+            return []
+
+        patched.setattr("importlib.metadata.entry_points", run_out)
+        with pytest.raises(EngineUnavailableError, match="Too many open files"):
+            installed_engines()
+    assert wanted <= {found.name for found in installed_engines()}
 
 
 def test_an_engine_is_made_from_its_name():
