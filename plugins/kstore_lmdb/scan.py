@@ -162,4 +162,6 @@ class Scan(ChunkScan):
         self._transaction.scans.pop(id(self), None)
 
     def __del__(self) -> None:
-        self._transaction.scans.pop(id(self), None)
+        transaction = getattr(self, "_transaction", None)
+        if transaction is not None:  # an interrupt may come before __init__
+            transaction.scans.pop(id(self), None)

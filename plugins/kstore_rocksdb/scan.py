@@ -156,7 +156,9 @@ class Scan(ChunkScan, ABC):
         self._owner.scans.pop(id(self), None)
 
     def __del__(self) -> None:
-        self._owner.scans.pop(id(self), None)
+        owner = getattr(self, "_owner", None)
+        if owner is not None:  # an interrupt may come before __init__
+            owner.scans.pop(id(self), None)
 
 
 class FamilyScan(Scan):

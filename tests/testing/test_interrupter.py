@@ -35,6 +35,17 @@ def test_a_planted_bug_is_caught(engine: type[Interrupted], tmp_path: Path) -> N
     gc.collect()
 
 
+def test_a_background_process_is_interrupted_too(tmp_path: Path) -> None:
+    """Its shell lets it ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        tally = interrupter(Interrupted, tmp_path, aims=("step",)).run(5)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert tally.raised == 5
+
+
 def test_without_a_bug_nothing_is_found(tmp_path: Path) -> None:
     tally = interrupter(Interrupted, tmp_path, seed=1).run(30)
     assert tally.interrupts == tally.raised == 30

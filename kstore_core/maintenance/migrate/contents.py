@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -15,6 +15,7 @@ from kstore_core.errors import EngineError
 from kstore_core.keys import rows_of
 from kstore_core.offsets.entries import Entries, StoreRecord
 from kstore_core.spec import StoreSpec
+from kstore_core.system.interrupts import leave
 from kstore_core.tables import Bounds
 from kstore_core.tables.databases import Storage, open_storage
 from kstore_core.tables.options import OpenOptions
@@ -97,29 +98,41 @@ def _some(first: Chunk, rest: Iterator[Chunk]) -> Iterator[Chunk]:
             return
 
 
-@contextmanager
 def opened(
     engine: Engine, root: Path, spec: StoreSpec, *, writable: bool = False
-) -> Iterator[Contents]:
-    """Open a store in the state directory ``root``, yield its contents, and close the store.
+) -> AbstractContextManager[Contents]:
+    """Open a store in the state directory ``root``, and close the store at the end of the block.
 
     The errors are those of :func:`kstore_core.tables.databases.open_storage` and of the ``open`` of
     the storage.
     """
     able = engine.capabilities
     staging = Staging(-1, max_key_bytes=able.max_key_bytes, empty_keys=able.empty_keys)
-    storage = open_storage(
-        engine,
-        root,
-        spec,
-        staging,
-        OpenOptions("power", read_only=not writable, migrate_on_read=False),
-    )
-    try:
-        record = storage.read_record()
-        yield Contents(record, wrap_table(storage.open(), spec), storage, staging, spec)
-    except BaseException:
-        with suppress(EngineError):  # an error of the close must not replace the first error
-            storage.close()
-        raise
-    storage.close()
+    options = OpenOptions("power", read_only=not writable, migrate_on_read=False)
+    return _Opened(open_storage(engine, root, spec, staging, options), spec, staging)
+
+
+class _Opened:
+    """The context manager of :func:`opened`."""
+
+    def __init__(self, storage: Storage, spec: StoreSpec, staging: Staging) -> None:
+        self._storage = storage
+        self._spec = spec
+        self._staging = staging
+
+    def __enter__(self) -> Contents:
+        storage = self._storage
+        try:
+            record = storage.read_record()
+            table = wrap_table(storage.open(), self._spec)
+            return Contents(record, table, storage, self._staging, self._spec)
+        except BaseException:
+            self._leave(normally=False)
+            raise
+
+    __exit__ = leave
+
+    def _leave(self, normally: bool) -> None:
+        # An error of the close must not replace the first error.
+        with nullcontext() if normally else suppress(EngineError):
+            self._storage.close()

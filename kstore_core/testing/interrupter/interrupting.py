@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import shutil
+import signal
 import sys
 import time
 import warnings
@@ -116,7 +117,7 @@ class Interrupter:
         if self._wanted is None:
             self._measure()
         until = self.tally.interrupts + interrupts
-        with _quiet():
+        with _quiet(), _interruptible():
             while self.tally.interrupts < until:
                 self._try(min(self._random.choice((1, 1, 2, 3)), until - self.tally.interrupts))
         return self.tally
@@ -231,6 +232,16 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         sys.unraisablehook = hook
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let SIGINT raise KeyboardInterrupt. A shell lets its background processes ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _check_closed(root: Path) -> None:

@@ -10,6 +10,7 @@ from kstore_core.testing.interrupter.aims import AtStep
 from kstore_rocksdb import RocksDBEngine
 from kstore_rocksdb import database as module
 from kstore_rocksdb.locks import claim
+from kstore_rocksdb.scan import FamilyScan
 
 
 def opened(root):
@@ -121,3 +122,9 @@ def test_a_traceback_of_a_read_that_is_kept_keeps_no_lock(tmp_path, monkeypatch,
             pytest.fail(f"the lock is kept by {aim}")
     assert len(kept) > 20
     database.close()
+
+
+def test_a_scan_whose_constructor_was_interrupted_is_freed_in_silence():
+    scan = FamilyScan.__new__(FamilyScan)
+    del scan  # pytest raises what a finalizer raises
+    gc.collect()
