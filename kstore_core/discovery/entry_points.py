@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pluggy
 
@@ -145,7 +146,7 @@ def _installation() -> tuple[object, ...]:
 def _version(folder: str) -> tuple[int, int] | None:
     """Return a value that changes with the entries of a folder; None if there is no folder."""
     try:
-        found = os.stat(folder or ".")
+        found = Path(folder).stat()
     except (OSError, ValueError):
         return None
     return found.st_ino, found.st_ctime_ns
