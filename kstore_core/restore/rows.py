@@ -14,6 +14,7 @@ from kstore_core.codec import RecordColumns, latest_records
 from kstore_core.errors import FormatError, SpecError
 from kstore_core.keys import KeySchema, rows_of
 from kstore_core.offsets.entries import Partition
+from kstore_core.restore.ahead import made_ahead
 from kstore_core.spec import StoreSpec
 from kstore_core.stream_clock import StreamClock
 from kstore_core.tables import NamespaceTable, Table, Write
@@ -155,7 +156,8 @@ class RowRestorer:
                     yield keys, rows
 
         latest = latest_records(records)
-        loaded = self._table.load(chunks())
+        rows = chunks() if len(latest) <= CHUNK_ROWS else made_ahead(chunks())
+        loaded = self._table.load(rows)
         if not self.is_empty:
             self._table.write(Write(key, None) for key in gone)
         self.is_empty = self.is_empty and not loaded

@@ -69,15 +69,17 @@ def load(
         A value is None.
     """
     rest = iter(chunks)
-    keys: list[bytes] = []
-    values: list[bytes] = []
-    for more_keys, more_values in rest:
-        if len(more_keys) != len(more_values):
-            raise ValueError(f"a chunk has {len(more_keys)} keys but {len(more_values)} values")
-        keys += more_keys
-        values += more_values
-        if len(keys) >= FILES_FROM_ROWS:
-            return load_files(chain([(keys, values)], rest), make, directory, ingest, guard)
+    few: list[tuple[Keys, Sequence[bytes]]] = []
+    count = 0
+    for chunk in rest:
+        few.append(chunk)
+        count += len(chunk[0])
+        if len(chunk[0]) != len(chunk[1]):
+            raise ValueError(f"a chunk has {len(chunk[0])} keys but {len(chunk[1])} values")
+        if count >= FILES_FROM_ROWS:
+            return load_files(chain(few, rest), make, directory, ingest, guard)
+    keys = [key for chunk_keys, _ in few for key in chunk_keys]
+    values = [value for _, chunk_values in few for value in chunk_values]
     if None in values:
         raise _no_value()
     _check_order(keys)

@@ -242,23 +242,32 @@ def log_to_packed_rows(columns, layout, Py_ssize_t start, Py_ssize_t stop):
     cdef Layout how
     cdef const Slot *slot
     cdef Py_ssize_t i, count = 0, key_bytes = 0, row_bytes = 0
+    cdef Py_ssize_t without_key = -1
     cdef PackedBytes keys, rows
     cdef uint8_t *key_end
     cdef uint8_t *row_end
     cdef list deleted = []
     row_layout(layout, &how)
     start, stop = max(start, 0), min(stop, source.length)
-    for i in range(start, stop):
-        if i + AHEAD < stop:
-            prefetch_slot(&source.slots[i + AHEAD])
-        slot = &source.slots[i]
-        refuse_null_key(slot)
-        if slot.value_size < 0:
-            deleted.append(copy_bytes(slot.key, slot.key_size))
-            continue
-        count += 1
-        key_bytes += slot.key_size
-        row_bytes += row_size(slot, &how)
+    with nogil:
+        for i in range(start, stop):
+            if i + AHEAD < stop:
+                prefetch_slot(&source.slots[i + AHEAD])
+            slot = &source.slots[i]
+            if slot.key_size < 0:
+                without_key = i
+                break
+            if slot.value_size >= 0:
+                count += 1
+                key_bytes += slot.key_size
+                row_bytes += row_size(slot, &how)
+    if without_key >= 0:
+        refuse_null_key(&source.slots[without_key])
+    if count < stop - start:
+        for i in range(start, stop):
+            slot = &source.slots[i]
+            if slot.value_size < 0:
+                deleted.append(copy_bytes(slot.key, slot.key_size))
     keys, rows = packed(count, key_bytes), packed(count, row_bytes)
     key_end, row_end = keys.memory.data, rows.memory.data
     with nogil:
