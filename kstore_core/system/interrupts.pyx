@@ -198,7 +198,7 @@ cdef class uninterrupted:
             _clear_frames(trace)
         if self._counted:
             self._counted = False
-            _depth -= 1
+            _depth = max(_depth - 1, 0)  # 0 already if an interruptible block was never left
             if _depth == 0:
                 _end()
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -101,6 +102,23 @@ def test_a_part_that_is_interruptible(handled):
         signal.raise_signal(signal.SIGUSR1)
         assert handled == []
     assert handled == [signal.SIGUSR1]
+
+
+def test_a_part_that_was_never_left_does_not_change_later_sections(handled):
+    """As after an exception between the end of its block and the call of ``__exit__``."""
+    for depth in (1, 2):
+        with ExitStack() as sections:
+            for _ in range(depth):
+                sections.enter_context(uninterrupted())
+            interruptible().__enter__()
+        for _ in range(2):
+            handled.clear()
+            with uninterrupted():
+                signal.raise_signal(signal.SIGUSR1)
+                assert handled == []
+            assert handled == [signal.SIGUSR1]
+        signal.raise_signal(signal.SIGUSR1)
+        assert len(handled) == 2
 
 
 def test_outside_of_a_section_nothing_is_done(handled):

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import CodeType
 
 from kstore_core.engine import Engine
+from kstore_core.system.interrupts import uninterrupted
 from kstore_core.testing.explaining import same
 from kstore_core.testing.interrupter.aims import AIMS, Aim, AtEntry, AtStep, AtTime, Raised
 from kstore_core.testing.interrupter.operations import OPERATIONS, older_of
@@ -174,6 +175,7 @@ class Interrupter:
             # A raised exception may come between a system call and its result.
             if "raised" not in self._aims:
                 _check_closed(trial.root)
+                _check_sections()
         except Exception as error:
             self.tally.wedged += 1
             raise WedgedError(
@@ -242,6 +244,14 @@ def _interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _check_sections() -> None:
+    """Raise if signals are delayed outside a section, or are not delayed within a section."""
+    raises = signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is raises, "signals are still delayed"
+    with uninterrupted():
+        assert signal.getsignal(signal.SIGINT) is not raises, "a section does not delay signals"
 
 
 def _check_closed(root: Path) -> None:
