@@ -260,10 +260,11 @@ def lock_holder(status: os.stat_result, kind: Literal["FLOCK", "POSIX"]) -> tupl
         The kind of the lock.
     """
     try:
-        lines = KERNEL_LOCKS.read_text().splitlines()
+        locks = KERNEL_LOCKS.read_text()
     except OSError:
         return False, None
     file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    lines = locks.splitlines() if file in locks else []  # A process may hold thousands of locks.
     for line in lines:
         # A line is "1: POSIX  ADVISORY  WRITE 4711 fe:00:262158 0 EOF". If a process waits for the
         # lock, the second field is "->".

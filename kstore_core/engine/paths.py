@@ -36,7 +36,8 @@ def store_path(root: Path, folder: str, *names: str, reserved: str = "/") -> Pat
                 "directory"
             )
     path = root.joinpath(folder, *names)
-    if not path.resolve().is_relative_to(root.resolve()):
+    below = [path, *path.parents][: len(path.parts) - len(root.parts)]
+    if any(map(os.path.islink, below)) and not path.resolve().is_relative_to(root.resolve()):
         raise SpecError(
             f"{path} is a link to {path.resolve()}, which is outside of the state directory; move "
             "the store into the state directory, or open the directory that contains the store"

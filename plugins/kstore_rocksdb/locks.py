@@ -1,15 +1,18 @@
 """Find out whether a database is already open for writing.
 
-Each handle for writing in this process holds a :class:`Claim`. The kernel's list of locks shows
-whether another process has the database open.
+Each handle for writing in this process holds a :class:`Claim`. The kernel tells whether another
+process has the database open.
 
 RocksDB locks its file ``LOCK`` with a POSIX record lock. A process loses such a lock when it closes
-*any* descriptor of the file. So this package must never open the file.
+*any* descriptor of the file. So this package closes a descriptor of the file only if this process
+does not have the lock.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
+import struct
 import threading
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -75,11 +78,40 @@ def forget() -> None:
 def _holder(lock_file: Path) -> tuple[bool, int | None]:
     """Return whether a process has locked ``lock_file``, and the pid of the process.
 
-    The pid is None if the kernel does not report it. If the file is missing or the system has no
-    ``/proc``, the result is ``(False, None)``. RocksDB then detects a lock when it opens the
-    database.
+    The pid is None if the kernel does not report it. If the file is missing or the system does not
+    tell, the result is ``(False, None)``. RocksDB then detects a lock when it opens the database.
     """
     try:
-        return lock_holder(lock_file.stat(), "POSIX")
+        descriptor = os.open(lock_file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False, None
+    held, pid = _asked(descriptor)
+    if held and pid == os.getpid():
+        _kept.append(descriptor)
+    else:
+        os.close(descriptor)
+    return held, pid
+
+
+def _asked(descriptor: int) -> tuple[bool, int | None]:
+    """Return whether a process has locked an open file, and the pid of the process.
+
+    The list of all locks in ``/proc`` is used only if the kernel cannot tell about one file. A read
+    of the list waits, often for milliseconds, until no thread of the system locks or unlocks a
+    file.
+    """
+    wanted = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    try:
+        # Unlike F_GETLK, the query also finds the locks of this process.
+        found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, wanted)
+    except (AttributeError, OSError):
+        return lock_holder(os.fstat(descriptor), "POSIX")
+    kind, _, _, _, pid = _FLOCK.unpack(found)
+    return kind != fcntl.F_UNLCK, pid if pid > 0 else None
+
+
+_FLOCK = struct.Struct("hhqqi4x")
+"""The type ``struct flock`` of 64-bit systems: type, whence, start, length and pid."""
+
+_kept: list[int] = []
+"""Descriptors whose close would end a lock of this process that is not kstore's."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pickle
 import sys
 from pathlib import Path
 
 import pytest
-from rocksdict import Rdict
+from rocksdict import Options, Rdict
 
 from kstore_core.engine import DURABILITY_LEVELS, handles
 from kstore_core.errors import CorruptionError, EngineError, EngineLockedError, SpecError
@@ -192,6 +193,7 @@ def test_one_process_a_path(
 ) -> None:
     if not kernel_tells:
         monkeypatch.setattr(handles, "KERNEL_LOCKS", tmp_path / "no such file")
+        monkeypatch.delattr(fcntl, "F_OFD_GETLK", raising=False)
     elif not sys.platform.startswith("linux"):
         pytest.skip("only Linux tells who holds a lock")
     holder = python(
@@ -208,6 +210,33 @@ def test_one_process_a_path(
         if kernel_tells:  # refused before RocksDB could turn the holder's log over
             assert logs == sorted(f.name for f in (tmp_path / "rocksdb" / "s").glob("LOG*"))
         holder.kill()
+    assert reopened(tmp_path) == []
+
+
+@pytest.mark.parametrize("kernel_tells_of_files", [True, False])
+def test_a_handle_of_the_library_in_this_process_keeps_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel_tells_of_files: bool
+) -> None:
+    """A process loses its lock when it closes any descriptor of the file."""
+    if not kernel_tells_of_files:
+        monkeypatch.delattr(fcntl, "F_OFD_GETLK", raising=False)
+    RocksDBEngine().open(tmp_path, "s").close()
+    foreign = Rdict(str(tmp_path / "rocksdb" / "s"), Options(raw_mode=True))
+    try:
+        for _ in range(2):
+            with pytest.raises(EngineLockedError, match="this process") as caught:
+                RocksDBEngine().open(tmp_path, "s")
+            assert caught.value.pid == os.getpid()
+        other = python(
+            "try:\n"
+            "    RocksDBEngine().open(root, 's')\n"
+            "except Exception as error:\n"
+            "    print(error.pid)",
+            tmp_path,
+        )
+        assert output_of(other).strip() == str(os.getpid())
+    finally:
+        foreign.close()
     assert reopened(tmp_path) == []
 
 
