@@ -3,11 +3,9 @@ from libc.stdint cimport int64_t
 
 
 cdef class Turn:
+    cdef PyThread_type_lock _lock
     cdef long _owner    # the id of the thread that holds the lock
     cdef int _depth     # how often this thread holds it; 0 if no thread holds it
-    cdef int _waiting   # the number of threads that wait for the lock
-    cdef bint _is_open  # whether the gate is open for one waiting thread
-    cdef PyThread_type_lock _gate
 
     cdef bint try_take(self) noexcept
     cdef int take(self) except -1
