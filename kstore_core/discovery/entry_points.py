@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -118,9 +119,13 @@ def announced(group: str) -> list[Announced]:
             f"the installed plug-ins of the group {group!r} cannot be listed: {error}. "
             f"{more_files(error) or 'Make the files of the installation readable'}, and try again"
         ) from error
-    _found[group] = installation, found
+    if _is_settled():
+        _found[group] = installation, found
     return list(found)
 
+
+_INSTALLING_NS = 10_000_000_000
+"""The time in ns that an installer may need for the files of one distribution."""
 
 _found: dict[str, tuple[tuple[object, ...], list[Announced]]] = {}
 """The entry points of each group, and the installation in which they were found.
@@ -143,8 +148,17 @@ def _installation() -> tuple[object, ...]:
     return tuple(map(str, sys.path)), tuple(map(_version, sys.path)), tuple(map(id, sys.meta_path))
 
 
+def _is_settled() -> bool:
+    """Return False if a distribution may be being installed, so that its files are incomplete."""
+    changed = [version[1] for version in map(_version, sys.path) if version is not None]
+    return time.time_ns() - max(changed, default=0) > _INSTALLING_NS
+
+
 def _version(folder: str) -> tuple[int, int] | None:
-    """Return a value that changes with the entries of a folder; None if there is no folder."""
+    """Return the inode of a folder and the time of its last change; None if there is no folder.
+
+    The time changes with the entries of the folder.
+    """
     try:
         found = Path(folder).stat()
     except (OSError, ValueError):

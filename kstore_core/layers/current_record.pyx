@@ -109,7 +109,7 @@ cdef class OpenRecord:
 
     def __exit__(self, kind, error, trace):
         try:
-            if kind is None and self._ends is not None:
+            if kind is None and self._stage == OPEN and self._ends is not None:
                 self._ends()
         finally:
             self.leave()
@@ -140,6 +140,7 @@ cdef class OpenRecord:
         if self._stage != OPEN:
             return
         token, self._token = self._token, None
+        self._begins = self._ends = None  # A copy of the context may keep this record for long.
         self._stage = PASSED  # The variable of another context may still contain this record.
         if var.get() is self:
             try:

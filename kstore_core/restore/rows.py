@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
@@ -149,7 +149,7 @@ class RowRestorer:
         """Load the rows of a key-value store, without a Python object for each row."""
         gone: list[bytes] = []
 
-        def chunks() -> Iterator[tuple[PackedBytes, PackedBytes]]:
+        def chunks() -> Generator[tuple[PackedBytes, PackedBytes], None, None]:
             for keys, rows, deleted in packed_from_log(self._format, latest, CHUNK_ROWS):
                 gone.extend(deleted)
                 if keys:
@@ -157,7 +157,8 @@ class RowRestorer:
 
         latest = latest_records(records)
         rows = chunks() if len(latest) <= CHUNK_ROWS else made_ahead(chunks())
-        loaded = self._table.load(rows)
+        with closing(rows):
+            loaded = self._table.load(rows)
         if not self.is_empty:
             self._table.write(Write(key, None) for key in gone)
         self.is_empty = self.is_empty and not loaded

@@ -26,10 +26,14 @@ cdef tuple _SIGNALS = tuple(map(int, sorted(_signal.valid_signals())))
 cdef object _handler_of = _signal.getsignal
 cdef object _set_handler = _signal.signal
 
+cdef enum:
+    MOST_TRIES = 1000   # how often a change of a handler is tried, if pending signals raise
+
 cdef unsigned long _main = 0        # the thread that runs handlers; 0 until it is known
 cdef object _python = None          # the address of Python's C handler of signals
 cdef Py_ssize_t _depth = 0          # the number of nested sections of the main thread
 cdef list _replaced = []                # (signal, handler, restarts system calls) within a section
+cdef Py_ssize_t _early = 0          # the number of sections left within an interruptible block
 cdef list _pending = []                # signals that arrived within the section
 
 
@@ -113,29 +117,50 @@ cdef int _begin() except -1:
 
 
 cdef object _begin_anyway():
-    """Delay all handlers, even if some raise first. Return the last exception, or None."""
+    """Delay all handlers, even if some raise first. Return the last exception, or None.
+
+    If the handlers cannot be delayed, for example at the recursion limit, raise the exception.
+    """
     raised = None
-    while True:
+    for _ in range(MOST_TRIES):
         try:
             _begin()
         except BaseException as error:
-            raised = error
+            raised = _chained(raised, error)
         else:
             return raised
+    raise raised
 
 
-cdef object _restore(list replaced):
-    """Restore all handlers, even if some raise. Return the last exception, or None."""
+cdef object _chained(object earlier, object later):
+    """Return the later exception. Its context is the earlier one if it has no other context."""
+    cause = earlier
+    while cause is not None:
+        if cause is later:
+            return later
+        cause = cause.__context__
+    if later.__context__ is None:
+        later.__context__ = earlier
+    return later
+
+
+cdef object _restore(list replaced, list left):
+    """Restore all handlers, even if some raise. Return the last exception, or None.
+
+    Handlers that cannot be restored, for example at the recursion limit, are added to `left`.
+    """
     raised = None
     for signal, handler, restarts in replaced:
-        while True:
+        for _ in range(MOST_TRIES):
             try:
                 if _handler_of(signal) is _delay:  # otherwise the section has set a new handler
                     _set(signal, handler, restarts)
             except BaseException as error:
-                raised = error
+                raised = _chained(raised, error)
             else:
                 break
+        else:
+            left.append((signal, handler, restarts))
     return raised
 
 
@@ -143,16 +168,17 @@ cdef int _end() except -1:
     """Restore the handlers, and call the handlers of the pending signals."""
     global _replaced, _pending
     cdef list replaced = _replaced
-    raised = _restore(replaced)
+    cdef list left = []             # handlers that the end of the next section restores
+    raised = _restore(replaced, left)
     cdef list pending = _pending
-    _replaced, _pending = [], []
+    _replaced, _pending = left, []
     if pending:
         handlers = {signal: handler for signal, handler, _ in replaced}
     for signal in pending:
         try:
             handlers[signal](signal, _getframe())
         except BaseException as error:
-            raised = error
+            raised = _chained(raised, error)
     if raised is not None:
         raise raised
     return 0
@@ -178,29 +204,41 @@ cdef class uninterrupted:
             return
         if _depth == 0:
             _begin()
-        _depth += 1
-        self._counted = True
+        self._count()
 
     cdef object _enter_anyway(self):
         """Enter the section even if pending signals raise. Return the last exception, or None."""
-        global _depth
         raised = None
         if _is_main():
             if _depth == 0:
                 raised = _begin_anyway()
-            _depth += 1
-            self._counted = True
+            self._count()
         return raised
 
+    cdef void _count(self):
+        global _depth, _early
+        _depth += 1
+        _early = 0
+        self._counted = True
+
     def __exit__(self, kind, error, trace):
-        global _depth
-        if kind is not None and not issubclass(kind, Exception):
-            _clear_frames(trace)
-        if self._counted:
-            self._counted = False
-            _depth = max(_depth - 1, 0)  # 0 already if an interruptible block was never left
-            if _depth == 0:
-                _end()
+        self._exit(kind, trace)
+
+    cdef int _exit(self, kind, trace) except -1:
+        global _depth, _early
+        try:
+            if kind is not None and not issubclass(kind, Exception):
+                _clear_frames(trace)
+        finally:
+            if self._counted:
+                self._counted = False
+                if _depth:
+                    _depth -= 1
+                else:  # an interruptible block is left later, or was never left
+                    _early += 1
+                if _depth == 0:
+                    _end()
+        return 0
 
 
 cdef class interruptible:
@@ -223,13 +261,16 @@ cdef class interruptible:
             raise
 
     def __exit__(self, kind, error, trace):
-        global _depth
-        cdef Py_ssize_t before = self._before
+        global _depth, _early
+        cdef Py_ssize_t before = self._before - min(self._before, _early)
         self._before = 0
+        _early = 0
         if not before:
             return
-        raised = _begin_anyway()
-        _depth += before  # not =, because sections may be left in another order
+        try:
+            raised = _begin_anyway()
+        finally:
+            _depth += before  # not =, because sections may be left in another order
         if raised is not None:
             raise raised
 
@@ -242,8 +283,15 @@ def enter(self):
     to the exception. This compiled function delays signals, and the traceback does not refer to the
     handle. So Python closes the handle at once.
     """
-    with uninterrupted():
+    cdef uninterrupted section = uninterrupted()
+    section.__enter__()
+    try:
         self._check()
+    except BaseException as raised:
+        section._exit(type(raised), raised.__traceback__)
+        raise
+    # A `with` statement would call __exit__, which can raise at the recursion limit.
+    section._exit(None, None)
     return self
 
 
@@ -258,17 +306,21 @@ def leave(self, kind, error, trace):
     counts as an exception of the block.
     """
     cdef uninterrupted section = uninterrupted()
-    late = section._enter_anyway()
+    late = None
     try:
-        self._leave(kind is None and late is None)
+        late = section._enter_anyway()
+    except BaseException as raised:  # The section could not begin, so leave without it.
+        late = raised
+    try:
+        try:
+            self._leave(kind is None and late is None)
+        finally:
+            if late is not None:
+                raise late
     except BaseException as raised:
-        section.__exit__(type(raised), raised, raised.__traceback__)
-        if late is None:
-            raise
-        raise late
-    section.__exit__(None, None, None)
-    if late is not None:
-        raise late
+        section._exit(type(raised), raised.__traceback__)
+        raise
+    section._exit(None, None)
 
 
 def _after_fork():
@@ -278,7 +330,7 @@ def _after_fork():
     if _depth and PyThread_get_thread_ident() != _main:
         _depth, _replaced, _pending = 0, [], []
         _main = 0
-        _restore(replaced)
+        _restore(replaced, [])
     _main = 0
 
 

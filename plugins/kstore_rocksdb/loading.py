@@ -71,11 +71,11 @@ def load(
     rest = iter(chunks)
     few: list[tuple[Keys, Sequence[bytes]]] = []
     count = 0
-    for chunk in rest:
-        few.append(chunk)
-        count += len(chunk[0])
-        if len(chunk[0]) != len(chunk[1]):
-            raise ValueError(f"a chunk has {len(chunk[0])} keys but {len(chunk[1])} values")
+    for chunk_keys, chunk_values in rest:
+        if len(chunk_keys) != len(chunk_values):
+            raise ValueError(f"a chunk has {len(chunk_keys)} keys but {len(chunk_values)} values")
+        few.append((chunk_keys[:], chunk_values[:]))  # The caller may use its lists again.
+        count += len(chunk_keys)
         if count >= FILES_FROM_ROWS:
             return load_files(chain(few, rest), make, directory, ingest, guard)
     keys = [key for chunk_keys, _ in few for key in chunk_keys]

@@ -80,38 +80,46 @@ def _holder(lock_file: Path) -> tuple[bool, int | None]:
 
     The pid is None if the kernel does not report it. If the file is missing or the system does not
     tell, the result is ``(False, None)``. RocksDB then detects a lock when it opens the database.
-    """
-    try:
-        descriptor = os.open(lock_file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False, None
-    held, pid = _asked(descriptor)
-    if held and pid == os.getpid():
-        _kept.append(descriptor)
-    else:
-        os.close(descriptor)
-    return held, pid
-
-
-def _asked(descriptor: int) -> tuple[bool, int | None]:
-    """Return whether a process has locked an open file, and the pid of the process.
 
     The list of all locks in ``/proc`` is used only if the kernel cannot tell about one file. A read
     of the list waits, often for milliseconds, until no thread of the system locks or unlocks a
     file.
     """
-    wanted = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     try:
-        # Unlike F_GETLK, the query also finds the locks of this process.
-        found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, wanted)
-    except (AttributeError, OSError):
-        return lock_holder(os.fstat(descriptor), "POSIX")
+        status = lock_file.stat()
+        found = _asked(lock_file, (status.st_dev, status.st_ino))
+    except OSError:
+        return False, None
+    return lock_holder(status, "POSIX") if found is None else found
+
+
+def _asked(lock_file: Path, file: tuple[int, int]) -> tuple[bool, int | None] | None:
+    """Return whether a process has locked a file, and its pid; None if the kernel cannot tell."""
+    query = getattr(fcntl, "F_OFD_GETLK", None)  # Unlike F_GETLK, it finds our own locks, too.
+    if query is None:
+        return None
+    descriptor = _kept.pop(file, None)
+    if descriptor is None:
+        try:
+            descriptor = os.open(lock_file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except PermissionError:
+            return None
+    try:
+        found = fcntl.fcntl(descriptor, query, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+    except OSError:
+        _kept[file] = descriptor
+        return None
     kind, _, _, _, pid = _FLOCK.unpack(found)
-    return kind != fcntl.F_UNLCK, pid if pid > 0 else None
+    held = kind != fcntl.F_UNLCK
+    if held and pid == os.getpid():
+        _kept[file] = descriptor
+    else:
+        os.close(descriptor)
+    return held, pid if held and pid > 0 else None
 
 
 _FLOCK = struct.Struct("hhqqi4x")
 """The type ``struct flock`` of 64-bit systems: type, whence, start, length and pid."""
 
-_kept: list[int] = []
-"""Descriptors whose close would end a lock of this process that is not kstore's."""
+_kept: dict[tuple[int, int], int] = {}
+"""Open descriptors of files, by device and inode. A close could end a lock of this process."""

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from kstore_core import open_state, stores
-from kstore_core.discovery import registry
+from kstore_core.discovery import entry_points, registry
 from kstore_core.discovery.registry import engine_class, installed_engines, make_engine
 from kstore_core.engine import Engine
 from kstore_core.errors import EngineUnavailableError, SpecError, UnknownEngineError
@@ -43,7 +43,8 @@ def test_the_engines_that_come_along_are_announced():
     assert list(found) == sorted(found)
 
 
-def test_a_distribution_that_is_installed_or_removed_is_noticed(install, tmp_path):
+def test_a_distribution_that_is_installed_or_removed_is_noticed(install, tmp_path, monkeypatch):
+    monkeypatch.setattr(entry_points, "_INSTALLING_NS", 0)
     before = installed_engines()
     assert installed_engines() == before
     install("late", "")
@@ -52,8 +53,19 @@ def test_a_distribution_that_is_installed_or_removed_is_noticed(install, tmp_pat
     assert installed_engines() == before
 
 
+def test_a_distribution_that_was_listed_during_its_installation_is_noticed(install, tmp_path):
+    install("half", "")
+    (points,) = tmp_path.glob("*/kstore_half-1.2.dist-info/entry_points.txt")
+    told = points.read_text()
+    points.unlink()
+    before = installed_engines()
+    points.write_text(told)
+    assert [found.name for found in set(installed_engines()) - set(before)] == ["half"]
+
+
 def test_plugins_that_were_listed_when_files_ran_out_are_not_remembered(monkeypatch, install):
     install("few", "")
+    monkeypatch.setattr(entry_points, "_INSTALLING_NS", 0)
     wanted = {"few", "memory", "rocksdb", "lmdb"}
 
     def full(*_, **__):

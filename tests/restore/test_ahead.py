@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -45,3 +47,31 @@ def test_no_thread_is_left_when_the_user_stops() -> None:
     assert threading.active_count() == before + 1
     made.close()
     assert threading.active_count() == before
+
+
+def test_without_a_thread_the_caller_makes_the_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", full)
+    assert list(made_ahead(iter(range(1, 9)))) == list(range(1, 9))
+
+
+AFTER_THE_MAIN_THREAD = """
+import threading
+from kstore_core.restore.ahead import made_ahead
+
+def work():
+    main.join()
+    print(sum(made_ahead(iter(range(1, 9)))))
+
+main = threading.main_thread()
+threading.Thread(target=work).start()
+"""
+
+
+def test_elements_are_made_after_the_main_thread_has_ended() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", AFTER_THE_MAIN_THREAD], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["36"]

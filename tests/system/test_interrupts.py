@@ -121,6 +121,63 @@ def test_a_part_that_was_never_left_does_not_change_later_sections(handled):
         assert len(handled) == 2
 
 
+def test_a_part_that_is_left_after_its_section_leaves_nothing(handled):
+    section, part = uninterrupted(), interruptible()
+    section.__enter__()
+    part.__enter__()
+    section.__exit__(None, None, None)
+    part.__exit__(None, None, None)
+    signal.raise_signal(signal.SIGUSR1)
+    assert handled == [signal.SIGUSR1]
+
+
+def test_of_two_handlers_that_raise_both_are_told():
+    def alarm(number, frame):
+        raise Told
+
+    before = signal.signal(signal.SIGALRM, alarm)
+    try:
+        with pytest.raises(Told) as raised:
+            section(signal.SIGINT, signal.SIGALRM)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert isinstance(raised.value.__context__, KeyboardInterrupt)
+
+
+AT_THE_LIMIT = """
+import faulthandler, signal, sys
+from kstore_core.system.interrupts import enter, leave, uninterrupted
+
+class Handle:
+    __enter__, __exit__ = enter, leave
+    _check = _leave = staticmethod(lambda *_: None)
+
+def deep(depth):
+    if depth:
+        return deep(depth - 1)
+    with Handle():
+        pass
+
+faulthandler.dump_traceback_later(50, exit=True)
+sys.setrecursionlimit(200)
+ended = set()
+for depth in range(150, 200):
+    try:
+        deep(depth)
+        ended.add("well")
+    except RecursionError:
+        ended.add("at the limit")
+    with uninterrupted():
+        pass
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, depth
+assert ended == {"well", "at the limit"}
+"""
+
+
+def test_at_the_recursion_limit_handles_do_not_hang_or_delay_signals():
+    subprocess.run([sys.executable, "-c", AT_THE_LIMIT], check=True)
+
+
 def test_outside_of_a_section_nothing_is_done(handled):
     with interruptible():
         signal.raise_signal(signal.SIGUSR1)

@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -435,6 +436,29 @@ def test_a_record_whose_beginning_raises_is_left(tmp_path: Path) -> None:
         ):
             raise AssertionError("the block was entered")
         assert state._current_record.current is None
+
+
+def test_a_copy_of_the_context_of_a_record_keeps_no_state(tmp_path: Path) -> None:
+    headers = with_partition_time(Headers(), read=50, sent=60)
+    with open_state(tmp_path / "0_0", engine="memory", partition_time=True) as state:
+        state.open(HEADED)
+        record = state.record(timestamp=5, headers=headers)
+        with record:
+            copied = contextvars.copy_context()
+    seen = weakref.ref(state)
+    del state, record
+    gc.collect()
+    assert seen() is None
+    assert len(copied)
+
+
+def test_a_record_that_was_not_entered_or_has_ended_does_nothing_at_its_end(tmp_path: Path) -> None:
+    headers = with_partition_time(Headers(), read=50, sent=60)
+    with open_state(tmp_path / "0_0", engine="memory", partition_time=True) as state:
+        store = state.open(stores.window("w", HOUR, 10))
+        record = state.record(timestamp=5, headers=headers)
+        record.__exit__(None, None, None)
+        assert store.stream_time == -1
 
 
 def test_a_record_has_one_block(state: Any) -> None:

@@ -111,6 +111,18 @@ def test_only_bytes_are_loaded(database: RocksDBDatabase, way: str, row: tuple[o
     assert dict(scanned(database.namespace("default"))).keys() <= {b"a"}
 
 
+def test_the_caller_may_use_its_lists_again(database: RocksDBDatabase, way: str) -> None:
+    def again() -> Chunks:
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        for more_keys, more_values in chunks(900, 100):
+            keys[:], values[:] = more_keys, more_values
+            yield keys, values
+
+    assert database.load("default", again()) == 900
+    assert [k for k, _ in scanned(database.namespace("default"))] == [key(i) for i in range(900)]
+
+
 def test_nothing_to_load(database: RocksDBDatabase, way: str) -> None:
     assert database.load("default", []) == 0
     assert database.load("default", [([], [])]) == 0

@@ -13,7 +13,7 @@ from rocksdict import Options, Rdict
 
 from kstore_core.engine import DURABILITY_LEVELS, handles
 from kstore_core.errors import CorruptionError, EngineError, EngineLockedError, SpecError
-from kstore_rocksdb import RocksDBEngine
+from kstore_rocksdb import RocksDBEngine, locks
 from kstore_rocksdb.database import RocksDBDatabase
 from tests.plugins.rocksdb.conftest import OpenDatabase
 from tests.plugins.rocksdb.support import put, python, reopened, scanned
@@ -213,20 +213,25 @@ def test_one_process_a_path(
     assert reopened(tmp_path) == []
 
 
-@pytest.mark.parametrize("kernel_tells_of_files", [True, False])
+@pytest.mark.parametrize("kernel_tells", ["of files", "of all", "of all after a try", "nothing"])
 def test_a_handle_of_the_library_in_this_process_keeps_its_lock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel_tells_of_files: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel_tells: str
 ) -> None:
     """A process loses its lock when it closes any descriptor of the file."""
-    if not kernel_tells_of_files:
+    if kernel_tells == "of all after a try":
+        monkeypatch.setattr(fcntl, "F_OFD_GETLK", 9999)
+    elif kernel_tells != "of files":
         monkeypatch.delattr(fcntl, "F_OFD_GETLK", raising=False)
+    if kernel_tells == "nothing":
+        monkeypatch.setattr(handles, "KERNEL_LOCKS", tmp_path / "no such file")
     RocksDBEngine().open(tmp_path, "s").close()
     foreign = Rdict(str(tmp_path / "rocksdb" / "s"), Options(raw_mode=True))
     try:
-        for _ in range(2):
+        for _ in range(5):
             with pytest.raises(EngineLockedError, match="this process") as caught:
                 RocksDBEngine().open(tmp_path, "s")
             assert caught.value.pid == os.getpid()
+            assert len(locks._kept) <= 1
         other = python(
             "try:\n"
             "    RocksDBEngine().open(root, 's')\n"
@@ -238,6 +243,23 @@ def test_a_handle_of_the_library_in_this_process_keeps_its_lock(
     finally:
         foreign.close()
     assert reopened(tmp_path) == []
+    if kernel_tells == "of files":
+        assert not locks._kept
+
+
+def test_a_lock_file_that_cannot_be_read_is_looked_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign = Rdict(str(tmp_path), Options(raw_mode=True))
+
+    def forbidden(*_: object) -> int:
+        raise PermissionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", forbidden)
+        held = locks._holder(tmp_path / "LOCK")
+    assert held == (True, os.getpid()) or not sys.platform.startswith("linux")
+    foreign.close()
 
 
 def test_a_database_that_was_never_closed_warns_and_closes(
