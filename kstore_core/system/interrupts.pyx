@@ -199,27 +199,26 @@ cdef class uninterrupted:
     cdef bint _counted
 
     def __enter__(self):
-        global _depth
-        if not _is_main():
-            return
-        if _depth == 0:
-            _begin()
-        self._count()
+        self._enter(False)
 
-    cdef object _enter_anyway(self):
-        """Enter the section even if pending signals raise. Return the last exception, or None."""
-        raised = None
-        if _is_main():
-            if _depth == 0:
-                raised = _begin_anyway()
-            self._count()
-        return raised
+    cdef object _enter(self, bint anyway):
+        """Enter the section. If the handler of a pending signal raises, raise its exception.
 
-    cdef void _count(self):
+        If ``anyway``, enter the section all the same, and return the last exception, or None.
+        """
         global _depth, _early
+        raised = None
+        if not _is_main():
+            return None
+        if _depth == 0:
+            if anyway:
+                raised = _begin_anyway()
+            else:
+                _begin()
         _depth += 1
         _early = 0
         self._counted = True
+        return raised
 
     def __exit__(self, kind, error, trace):
         self._exit(kind, trace)
@@ -284,13 +283,13 @@ def enter(self):
     handle. So Python closes the handle at once.
     """
     cdef uninterrupted section = uninterrupted()
-    section.__enter__()
+    section._enter(False)
     try:
         self._check()
     except BaseException as raised:
         section._exit(type(raised), raised.__traceback__)
         raise
-    # A `with` statement would call __exit__, which can raise at the recursion limit.
+    # A `with` statement would call __exit__, and this call can raise at the recursion limit.
     section._exit(None, None)
     return self
 
@@ -308,7 +307,7 @@ def leave(self, kind, error, trace):
     cdef uninterrupted section = uninterrupted()
     late = None
     try:
-        late = section._enter_anyway()
+        late = section._enter(True)
     except BaseException as raised:  # The section could not begin, so leave without it.
         late = raised
     try:
