@@ -260,11 +260,10 @@ def lock_holder(status: os.stat_result, kind: Literal["FLOCK", "POSIX"]) -> tupl
         The kind of the lock.
     """
     try:
-        locks = KERNEL_LOCKS.read_text()
+        lines = KERNEL_LOCKS.read_text().splitlines()
     except OSError:
         return False, None
     file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-    lines = locks.splitlines() if file in locks else []  # A process may hold thousands of locks.
     for line in lines:
         # A line is "1: POSIX  ADVISORY  WRITE 4711 fe:00:262158 0 EOF". If a process waits for the
         # lock, the second field is "->".
