@@ -106,7 +106,9 @@ def announced(group: str) -> list[Announced]:
     EngineUnavailableError
         The entry points cannot be listed, for example because too many files are open.
     """
-    installation = _installation()
+    versions = tuple(map(_version, sys.path))
+    # A value that changes when a distribution is installed or removed.
+    installation = tuple(map(str, sys.path)), versions, tuple(map(id, sys.meta_path))
     known_for, found = _found.get(group, ((), []))
     if known_for == installation:
         return list(found)
@@ -119,7 +121,9 @@ def announced(group: str) -> list[Announced]:
             f"the installed plug-ins of the group {group!r} cannot be listed: {error}. "
             f"{more_files(error) or 'Make the files of the installation readable'}, and try again"
         ) from error
-    if _is_settled():
+    # A distribution that is being installed may have incomplete files, so list it again.
+    changed_ns = max((version[1] for version in versions if version is not None), default=0)
+    if time.time_ns() - changed_ns > _INSTALLING_NS:
         _found[group] = installation, found
     return list(found)
 
@@ -141,17 +145,6 @@ def _check_files() -> None:
     cannot list as an empty directory.
     """
     os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-
-
-def _installation() -> tuple[object, ...]:
-    """Return a value that changes when a distribution is installed or removed."""
-    return tuple(map(str, sys.path)), tuple(map(_version, sys.path)), tuple(map(id, sys.meta_path))
-
-
-def _is_settled() -> bool:
-    """Return False if a distribution may be being installed, so that its files are incomplete."""
-    changed = [version[1] for version in map(_version, sys.path) if version is not None]
-    return time.time_ns() - max(changed, default=0) > _INSTALLING_NS
 
 
 def _version(folder: str) -> tuple[int, int] | None:
