@@ -3,6 +3,7 @@ from typing import Any, Generic, Self, TypeVar, final
 
 import pyarrow as pa
 
+from kstore_core.engine.row_slices import RowSlices
 from kstore_core.tables.staging import StagedNamespace
 
 __all__ = ["Scan"]
@@ -18,6 +19,7 @@ class Scan(Generic[_K, _R]):
         chunks: Iterator[tuple[list[bytes], list[Any]]] | None,
         item: Callable[[bytes, Any], tuple[_K, _R]],
         table: Callable[[list[bytes], list[Any], bool], pa.Table],
+        sliced: Callable[[RowSlices, bool], pa.Table] | None = None,
     ) -> Self: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> tuple[_K, _R]: ...

@@ -5,6 +5,7 @@ from cpython.bytes cimport PyBytes_CheckExact, PyBytes_GET_SIZE
 
 from kstore_core.codec.arrow.arena cimport Arena
 from kstore_core.engine.ordered cimport close_chunks
+from kstore_core.engine.row_slices cimport RowSlices
 from kstore_core.errors import StoreClosedError
 from kstore_core.tables.staging cimport StagedNamespace
 
@@ -39,13 +40,17 @@ cdef class Scan:
     table : callable
         The function ``table(keys, values, headers)`` that converts rows to a ``pyarrow.Table``. If
         ``headers`` is False, the table needs no column of headers.
+    sliced : callable, optional
+        A function ``sliced(rows, headers)`` that converts a `RowSlices` to a ``pyarrow.Table``. If
+        given, most rows are converted without an object for each row, if the engine supports this.
     """
 
-    def __cinit__(self, StagedNamespace rows, chunks, item, table):
+    def __cinit__(self, StagedNamespace rows, chunks, item, table, sliced=None):
         self._rows = rows
         self._chunks = chunks
         self._item = item
         self._table = table
+        self._sliced = sliced
         self._at = 0
         self._size = 0
         self._open = True
@@ -125,8 +130,14 @@ cdef class Scan:
         import pyarrow as pa
 
         names = self._names_of(columns)
+        tables = []
         with Arena():
-            tables = list(self._tables(_BATCH_ROWS, names))
+            while True:
+                self._left = _BATCH_BYTES
+                table = self._next_table(_BATCH_ROWS, names)
+                if table is None:
+                    break
+                tables.append(table)
         return pa.concat_tables(tables) if tables else self._empty(names)
 
     def to_arrow_batches(self, *, max_rows=65_536, columns=None):
@@ -152,31 +163,64 @@ cdef class Scan:
             raise ValueError(f"max_rows must be at least 1, not {max_rows}")
         return self._batches(max_rows, self._names_of(columns))
 
-    def _batches(self, max_rows, names):
-        for table in self._tables(max_rows, names):
-            yield from table.combine_chunks().to_batches()
+    def _batches(self, Py_ssize_t max_rows, names):
+        import pyarrow as pa
 
-    def _tables(self, Py_ssize_t max_rows, names):
-        """Iterate over the remaining items as Arrow tables of at most `max_rows` rows."""
-        cdef list keys, values
-        cdef bint headers = names is None or "headers" in names
+        cdef Py_ssize_t rows
         while True:
+            tables, rows = [], 0
+            self._left = _BATCH_BYTES
+            while rows < max_rows and self._left > 0:
+                table = self._next_table(max_rows - rows, names)
+                if table is None:
+                    break
+                tables.append(table)
+                rows += table.num_rows
+            if not tables:
+                return
+            yield from pa.concat_tables(tables).combine_chunks().to_batches()
+
+    cdef object _next_table(self, Py_ssize_t max_rows, names):
+        """Return the next rows as a table: at most ``max_rows``, with about ``_left`` bytes of
+        values. Return None after the last row.
+        """
+        cdef bint headers = names is None or "headers" in names
+        slices = self._next_slices(max_rows)
+        if slices is not None:
+            table = self._sliced(slices, headers)
+        else:
             keys, values = self._taken(max_rows)
             if not keys:
-                return
+                return None
             table = self._table(keys, values, headers)
-            yield table if names is None else table.select(names)
+        return table if names is None else table.select(names)
+
+    cdef RowSlices _next_slices(self, Py_ssize_t max_rows):
+        """Return the next rows, or None if the scan must read them as a chunk."""
+        cdef RowSlices found = None
+        if self._can_slice():
+            self._rows._check_open()
+            found = self._chunks.slices(max_rows, self._left)
+            if found is not None:
+                self._left -= found.value_bytes
+        return found
+
+    cdef bint _can_slice(self) except -1:
+        """Return True if the engine may return the next rows as a `RowSlices`."""
+        return (
+            self._open and self._sliced is not None and self._at == self._size
+            and getattr(self._chunks, "slices", None) is not None
+        )
 
     cdef tuple _taken(self, Py_ssize_t max_rows):
-        """Return the next rows: at most ``max_rows``, with about ``_BATCH_BYTES`` of values."""
+        """Return the next rows as two lists. The rows end where the engine can return slices."""
         cdef list keys = [], values = []
         cdef Py_ssize_t begin, end, rows = 0
-        cdef long long size = 0
-        while rows < max_rows and size < _BATCH_BYTES and self._more():
+        while rows < max_rows and self._left > 0 and self._more():
             begin = self._at
             end = min(self._size, begin + max_rows - rows)
-            while self._at < end and size < _BATCH_BYTES:
-                size += size_of(self._values[self._at])
+            while self._at < end and self._left > 0:
+                self._left -= size_of(self._values[self._at])
                 self._at += 1
             rows += self._at - begin
             if self._at - begin == self._size:
@@ -185,6 +229,8 @@ cdef class Scan:
             else:
                 keys += self._keys[begin : self._at]
                 values += self._values[begin : self._at]
+            if self._can_slice():
+                break
         return keys, values
 
     def _empty(self, names):

@@ -33,6 +33,7 @@ cdef class Values:
     cdef readonly CurrentRecord current_record
     cdef bint _ignores_headers
     cdef str _with_headers          # the factory of a store of this shape that keeps headers
+    cdef str _layout                # for decode_rows
 
     cpdef bytes raw_key(self, object key)
     cpdef tuple row(self, object key, object value, object timestamp, object headers)

@@ -30,7 +30,7 @@ from kstore_core.codec import (
     encode_column,
 )
 from kstore_core import serdes
-from kstore_core.codec.arrow.decoder import binary_column, bytes_list, decode_rows
+from kstore_core.codec.arrow.decoder import binary_column, bytes_list, decode_rows, key_column
 from kstore_core.formats import (
     ORDERED_SESSION_HEADERS,
     ORDERED_TIMESTAMPED,
@@ -258,8 +258,27 @@ cdef class Values:
         """Return stored rows as a ``pyarrow.Table``. It has headers only if ``headers`` is True."""
         import pyarrow as pa
 
-        column, others = self.columns(raws, headers)
+        column, others = self._columns(raws, headers)
         return pa.table({**self._key_and_value(keys, raws, column), **others})
+
+    @property
+    def sliced(self):
+        """The function ``sliced(rows, headers)`` that does the same as :meth:`table` with a
+        `RowSlices`. None if a user's serde needs an object for each row.
+        """
+        return self._sliced if self._ignores_headers else None
+
+    def _sliced(self, rows, bint headers):
+        import pyarrow as pa
+
+        column, others = self._columns(rows, headers)
+        return pa.table(
+            {
+                "key": self._column(self.key, key_column(rows)),
+                "value": self._column(self.value, column),
+                **others,
+            }
+        )
 
     def rows(self, keys, column, timestamps, headers):
         """Return the raw keys and raw values of many puts as two lists. The value None deletes a
@@ -344,9 +363,13 @@ cdef class Values:
         """Return the value that a record contains, or None if the record is None."""
         return None if record is None else record.value
 
-    def columns(self, list raws, bint headers):
+    def _columns(self, raws, bint headers):
         """Return the serialised values of rows as a column, and a dict of the other columns."""
-        raise NotImplementedError
+        column, timestamps, lists = decode_rows(raws, self._layout, headers=headers)
+        others = {} if timestamps is None else {"timestamp": timestamps}
+        if lists is not None:
+            others["headers"] = lists
+        return column, others
 
 
 cdef class PlainValues(Values):
@@ -363,9 +386,6 @@ cdef class PlainValues(Values):
     cdef object value_of(self, bytes raw, object key):
         return self.value.read(raw, Headers() if self.value.kind == CUSTOM else None, key)
 
-    def columns(self, list raws, bint headers):
-        return binary_column(raws), {}
-
     def _encoded_column(self, column, timestamps, headers):
         return column if timestamps is None and headers is None else None
 
@@ -375,6 +395,9 @@ cdef class PlainValues(Values):
 
 cdef class TimestampedValues(Values):
     """A converter of values with timestamps, which users get as :class:`ValueAndTimestamp`."""
+
+    def __cinit__(self, *_):
+        self._layout = "value_and_timestamp"
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if headers is not None:
@@ -399,10 +422,6 @@ cdef class TimestampedValues(Values):
             )
         return None if record.value is None else record
 
-    def columns(self, list raws, bint headers):
-        values, timestamps, _ = decode_rows(raws, "value_and_timestamp")
-        return values, {"timestamp": timestamps}
-
     def _encoded_column(self, column, timestamps, headers):
         if headers is not None or not _is_arrow(timestamps):
             return None
@@ -411,6 +430,9 @@ cdef class TimestampedValues(Values):
 
 cdef class HeadersValues(Values):
     """A converter of values with timestamps and headers (:class:`ValueTimestampHeaders`)."""
+
+    def __cinit__(self, *_):
+        self._layout = "value_timestamp_headers"
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         cdef ValueTimestampHeaders whole
@@ -447,10 +469,6 @@ cdef class HeadersValues(Values):
             return self.key.read(raw_key, None, raw_key), record
         headers = Headers() if record is None else record.headers
         return self.key.read(raw_key, headers, raw_key), record
-
-    def columns(self, list raws, bint headers):
-        values, timestamps, lists = decode_rows(raws, "value_timestamp_headers", headers=headers)
-        return values, {"timestamp": timestamps, **({"headers": lists} if headers else {})}
 
     def _encoded_column(self, column, timestamps, headers):
         if not _is_arrow(timestamps) or not self._has_headers(headers):
@@ -489,7 +507,7 @@ cdef class VersionedValues(Values):
     def table(self, list keys, list versions, bint headers=True):
         import pyarrow as pa
 
-        column, others = self.columns([raw for raw, _, _ in versions], headers)
+        column, others = self._columns([raw for raw, _, _ in versions], headers)
         return pa.table(
             {
                 **self._key_and_value(keys, versions, column),
@@ -499,15 +517,15 @@ cdef class VersionedValues(Values):
             }
         )
 
-    def columns(self, list raws, bint headers):
-        return binary_column(raws), {}
-
     def _encoded_column(self, column, timestamps, headers):
         return column if headers is None else None
 
 
 cdef class VersionedHeadersValues(VersionedValues):
     """A converter of versions with headers (:class:`VersionedRecordWithHeaders`)."""
+
+    def __cinit__(self, *_):
+        self._layout = "aggregation_with_headers"
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if headers is None:
@@ -524,10 +542,6 @@ cdef class VersionedHeadersValues(VersionedValues):
             return None
         return VersionedRecordWithHeaders(value, timestamp, valid_to, headers)
 
-    def columns(self, list raws, bint headers):
-        values, _, lists = decode_rows(raws, "aggregation_with_headers", headers=headers)
-        return values, {"headers": lists} if headers else {}
-
     def _encoded_column(self, column, timestamps, headers):
         if not (_is_arrow(headers) or (headers is None and self.current_record.now() is None)):
             return None
@@ -536,6 +550,9 @@ cdef class VersionedHeadersValues(VersionedValues):
 
 cdef class SessionHeadersValues(HeadersValues):
     """A converter of aggregates with headers (:class:`AggregationWithHeaders`)."""
+
+    def __cinit__(self, *_):
+        self._layout = "aggregation_with_headers"
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if timestamp is not None:
@@ -555,10 +572,6 @@ cdef class SessionHeadersValues(HeadersValues):
         if self.value.kind != AS_BYTES:
             record.aggregation = self.value.read(record.aggregation, record.headers, key)
         return None if record.aggregation is None else record
-
-    def columns(self, list raws, bint headers):
-        values, _, lists = decode_rows(raws, "aggregation_with_headers", headers=headers)
-        return values, {"headers": lists} if headers else {}
 
     def _encoded_column(self, column, timestamps, headers):
         if timestamps is not None or not self._has_headers(headers):

@@ -12,6 +12,7 @@ from rocksdict import RdictIter, ReadOptions
 
 from kstore_core.engine import Chunk
 from kstore_core.engine.handles import ChunkScan, leak
+from kstore_core.engine.row_slices import RowSlices
 from kstore_rocksdb.errors import Reason
 from kstore_rocksdb.files.table_reader import TableScan, UnreadableTableError
 
@@ -112,16 +113,9 @@ class Scan(ChunkScan, ABC):
         size = self._size
         try:
             more = self._take(size, keys, values)
-        except Exception as error:  # noqa: BLE001
-            failure = self._owner.scan_failed(error)
-            failure.__cause__ = error
-            self._reason = self._reason or (lambda: failure)
+        except BaseException as error:  # noqa: BLE001
+            self._failed(error)
             more = False
-        except BaseException as interrupt:
-            self.close()
-            # A stored exception would otherwise keep the native iterator.
-            clear_frames(interrupt.__traceback__)
-            raise
         if more:
             if size < LARGEST_CHUNK:
                 self._size = min(size * GROWTH, LARGEST_CHUNK)
@@ -131,6 +125,17 @@ class Scan(ChunkScan, ABC):
             self._refuse()
             raise StopIteration
         return keys, values
+
+    def _failed(self, error: BaseException) -> None:
+        """Store the error of a read, which the scan then raises. Raise an interrupt at once."""
+        if not isinstance(error, Exception):
+            self.close()
+            # A stored exception would otherwise keep the native iterator.
+            clear_frames(error.__traceback__)
+            raise error
+        failure = self._owner.scan_failed(error)
+        failure.__cause__ = error
+        self._reason = self._reason or (lambda: failure)
 
     def close(self) -> None:
         """End the scan and free its native objects. A second close does nothing."""
@@ -224,6 +229,35 @@ class FamilyScan(Scan):
         if self._tables is not None:
             return self._take_tables(self._tables, native, size, keys, values)
         return take_forward(native, size, keys, values)
+
+    @property
+    def slices(self) -> Callable[[int, int], RowSlices | None] | None:
+        return None if self._tables is None else self._slices
+
+    def _slices(self, size: int, most_bytes: int) -> RowSlices | None:
+        try:
+            found = self._take_slices(size, most_bytes)
+        except BaseException as error:  # noqa: BLE001
+            self._failed(error)
+            found = RowSlices(0)
+        if found is not None and not found:
+            self._stop()  # Then the next call of ``next`` raises the error or ends the scan.
+            return None
+        return found
+
+    def _take_slices(self, size: int, most_bytes: int) -> RowSlices | None:
+        tables, native = self._tables, self._native
+        if tables is None or native is None:  # another thread has ended the scan
+            return None
+        try:
+            found = tables.slices(size, most_bytes)
+        except UnreadableTableError:  # the iterator reads the rows again, or raises the error
+            self._tables = None
+            native.seek(self._lo)
+            return None
+        if found:
+            self._lo = found.key(len(found) - 1) + b"\0"
+        return found
 
     def _go_to_tables(self, native: RdictIter) -> None:
         """Continue in the table files, if nothing was written since the scan began.

@@ -4,7 +4,7 @@
 
 from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from kstore_core.codec.arrow.input cimport (
     Column, Texts, Times, is_set, open_column, text_at, text_valid,
@@ -18,6 +18,7 @@ from kstore_core.codec.primitives.buffers cimport copy_bytes, put
 from kstore_core.codec.primitives.faults cimport raise_fault
 from kstore_core.codec.arrow.layouts cimport Layout, layout_of
 from kstore_core.codec.primitives.utf8 cimport is_ascii, repaired_utf8
+from kstore_core.engine.row_slices cimport RowSlices, Slice
 from kstore_core.codec.primitives.wire cimport (
     SOUND, TRAILING_BYTES, TRUNCATED_FIELD, Fault, Reader, left, load_i64, open_reader, read_count,
     read_header, read_size,
@@ -43,7 +44,8 @@ cdef struct Job:
     Layout layout
     Headers wanted
     bint parsed                 # True for headers as lists, False for headers as bytes
-    PyObject **items            # the rows as bytes objects and None; NULL for an Arrow column
+    PyObject **items            # the rows as bytes objects and None; NULL for other rows
+    const Slice *slices         # the rows in an engine's memory; NULL for other rows
     bint plain_keys             # all header keys are ASCII
     Texts rows
     int64_t values              # size of all values in bytes
@@ -88,6 +90,8 @@ cdef inline Fault measure_headers(Job *job, Reader *reader) noexcept nogil:
 cdef inline bint is_null(const Job *job, int64_t row) noexcept nogil:
     if job.items is not NULL:
         return job.items[row] is Py_None
+    if job.slices is not NULL:
+        return False
     return not text_valid(&job.rows, row)
 
 
@@ -101,6 +105,8 @@ cdef inline Fault open_row(
     if job.items is not NULL:
         data = <const uint8_t *>PyBytes_AS_STRING(job.items[row])
         size = PyBytes_GET_SIZE(job.items[row])
+    elif job.slices is not NULL:
+        data, size = job.slices[row].data, job.slices[row].size
     else:
         data = text_at(&job.rows, row, &size)
     open_reader(reader, data, size)
@@ -261,6 +267,10 @@ cdef object open_rows(object column, bint listed, Job *job, bint *wide):
     cdef Column opened
     cdef tuple items
     cdef int64_t i
+    if type(column) is RowSlices:
+        job.slices = (<RowSlices>column).values
+        job.rows.length = (<RowSlices>column).count
+        return column
     if not listed:
         opened = open_column(column, "rows")
         opened.as_texts(&job.rows, "rows", False)
@@ -277,7 +287,23 @@ cdef object open_rows(object column, bint listed, Job *job, bint *wide):
     return items
 
 
-def binary_column(list rows not None):
+def key_column(RowSlices rows not None):
+    """Return the keys of rows as an Arrow column of binary."""
+    cdef TextsOut keys
+    cdef int64_t row
+    memset(&keys, 0, sizeof(TextsOut))
+    try:
+        allocate_texts(&keys, rows.count, rows.ends[rows.count], False)
+        memcpy(keys.data, rows.keys, rows.ends[rows.count])
+        for row in range(rows.count):
+            keys.written = rows.ends[row + 1]
+            end_text(&keys, row)
+        return texts_array(&keys, False)
+    finally:
+        free_texts(&keys)
+
+
+def binary_column(rows not None):
     """Return a list of bytes and None as an Arrow column of binary, with null for None.
 
     Raises
@@ -287,9 +313,7 @@ def binary_column(list rows not None):
     OverflowError
         If the items together have more than 2**31 - 1 bytes.
     """
-    cdef Layout layout
-    memset(&layout, 0, sizeof(Layout))
-    return decoded(rows, &layout, "rows", LEFT_OUT, True)[0]
+    return decode_rows(rows, None)[0]
 
 
 def bytes_list(column):
@@ -332,22 +356,25 @@ def milliseconds(column, str name not None):
     return found
 
 
-def decode_rows(list rows not None, str layout not None, *, bint headers=True):
-    """Decode a list of stored values to columns of values, timestamps and headers.
+def decode_rows(rows, str layout, *, bint headers=True):
+    """Decode stored values to columns of values, timestamps and headers.
 
     The result and the errors are those of `decode_column`.
 
     Parameters
     ----------
-    rows : list of bytes and None
+    rows : list of bytes and None, or RowSlices
         The stored values. None gives a null in every column of the result.
-    layout : {"value_timestamp_headers", "value_and_timestamp", "aggregation_with_headers"}
+    layout : str or None
+        A layout of `decode_column`, or None if a stored value is only the value.
     headers : bool
         If False, the headers are omitted and not checked.
     """
     cdef Layout parts
-    layout_of(layout, &parts)
-    return decoded(rows, &parts, layout, PARSED if headers else LEFT_OUT, True)
+    memset(&parts, 0, sizeof(Layout))
+    if layout is not None:
+        layout_of(layout, &parts)
+    return decoded(rows, &parts, layout or "rows", PARSED if headers else LEFT_OUT, True)
 
 
 def decode_column(column, *, layout="value_timestamp_headers"):

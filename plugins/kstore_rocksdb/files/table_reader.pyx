@@ -21,6 +21,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memcpy, memset
 
+from kstore_core.engine.row_slices cimport RowSlices
 from kstore_rocksdb.files.hashes cimport read32, read64
 
 __all__ = ["TableFile", "TableScan", "UnreadableTableError"]
@@ -436,13 +437,17 @@ cdef class TableScan:
 
     cdef list heap              # of Cursor; the cursor with the least key is first
     cdef bytes hi
-    cdef bytes last             # the last key that was read, even if it is deleted
+    cdef uint8_t *last          # the last key that was read, even if it is deleted
+    cdef Py_ssize_t last_size   # -1 before the first row
+    cdef size_t room            # the allocated size of `last` in bytes
+    cdef bint was_read          # the row of the first cursor was read
     cdef object lock
 
     def __init__(self, list runs, bytes lo not None, hi=None):
         cdef Cursor cursor
         cdef Py_ssize_t at
         self.hi = hi
+        self.last_size = -1
         self.lock = Lock()
         self.heap = []
         for age, files in enumerate(runs):
@@ -451,6 +456,9 @@ cdef class TableScan:
                 self.heap.append(cursor)
         for at in reversed(range(len(self.heap) // 2)):
             self.sift(at)
+
+    def __dealloc__(self):
+        free(self.last)
 
     def take(self, Py_ssize_t size, list keys not None, list values not None):
         """Append up to ``size`` rows to ``keys`` and ``values``. Return False if no rows remain.
@@ -464,39 +472,95 @@ cdef class TableScan:
             return self._take(size, keys, values)
 
     cdef bint _take(self, Py_ssize_t size, list keys, list values) except -1:
+        cdef Cursor row
+        while size > 0:
+            row = self.next_row()
+            if row is None:
+                return False
+            keys.append(PyBytes_FromStringAndSize(<const char *>row.key, row.key_size - ROW_BYTES))
+            values.append(PyBytes_FromStringAndSize(<const char *>row.value, row.value_size))
+            size -= 1
+        return True
+
+    def slices(self, Py_ssize_t size, Py_ssize_t most_bytes):
+        """Return the next rows, which refer to the mapped files. There are none after the last row.
+
+        Parameters
+        ----------
+        size : int
+            The maximum number of rows.
+        most_bytes : int
+            The result ends with the first row at which the values have this size in bytes.
+
+        Raises
+        ------
+        UnreadableTableError
+            A file is damaged.
+        """
+        cdef RowSlices found = RowSlices(size)
+        with self.lock:
+            self._slices(size, most_bytes, found)
+        return found
+
+    cdef int _slices(self, Py_ssize_t size, Py_ssize_t most_bytes, RowSlices found) except -1:
+        cdef Cursor row
+        while size > 0 and most_bytes > 0:
+            row = self.next_row()
+            if row is None:
+                break
+            found.own(row.file)
+            found.append(row.key, row.key_size - ROW_BYTES, row.value, row.value_size)
+            size -= 1
+            most_bytes -= row.value_size
+        return 0
+
+    cdef Cursor next_row(self):
+        """Return the cursor at the next row that is not hidden, or None after the last row.
+
+        The row is valid until the next call.
+        """
         cdef Cursor top
-        cdef bytes key
         cdef size_t key_size
-        while size > 0 and self.heap:
+        while self.heap:
             top = <Cursor>self.heap[0]
             key_size = top.key_size - ROW_BYTES
-            if (
-                self.last is None or <size_t>PyBytes_GET_SIZE(self.last) != key_size
-                or memcmp(PyBytes_AS_STRING(self.last), top.key, key_size) != 0
-            ):
-                if self.hi is not None and compared(
-                    top.key, key_size,
-                    <const uint8_t *>PyBytes_AS_STRING(self.hi), PyBytes_GET_SIZE(self.hi),
-                ) >= 0:
-                    self.heap = []
-                    return False
-                key = PyBytes_FromStringAndSize(<const char *>top.key, key_size)
-                if top.kind == VALUE:
-                    keys.append(key)
-                    values.append(
-                        PyBytes_FromStringAndSize(<const char *>top.value, top.value_size)
-                    )
-                    size -= 1
-                elif top.kind != DELETION and top.kind != SINGLE_DELETION:
-                    raise top.file.unreadable(f"it has rows of type {top.kind}, which is not supported")
-                self.last = key
-            if not top.advance():
-                top = self.heap.pop()
-                if not self.heap:
-                    return False
-                self.heap[0] = top
-            self.sift(0)
-        return bool(self.heap)
+            if self.was_read:
+                self.was_read = False
+                if not top.advance():
+                    top = self.heap.pop()
+                    if not self.heap:
+                        break
+                    self.heap[0] = top
+                if len(self.heap) > 1:
+                    self.sift(0)
+                continue
+            self.was_read = True
+            if self.last_size == <Py_ssize_t>key_size and memcmp(self.last, top.key, key_size) == 0:
+                continue
+            if self.hi is not None and compared(
+                top.key, key_size,
+                <const uint8_t *>PyBytes_AS_STRING(self.hi), PyBytes_GET_SIZE(self.hi),
+            ) >= 0:
+                self.heap = []
+                break
+            self.remember(top.key, key_size)
+            if top.kind == VALUE:
+                return top
+            if top.kind != DELETION and top.kind != SINGLE_DELETION:
+                raise top.file.unreadable(f"it has rows of type {top.kind}, which is not supported")
+        return None
+
+    cdef int remember(self, const uint8_t *key, size_t size) except -1:
+        """Copy a key to `last`."""
+        cdef void *room
+        if size > self.room or self.last is NULL:
+            room = realloc(self.last, 2 * size + 1)
+            if room is NULL:
+                raise MemoryError(f"cannot allocate memory for a key of {size} bytes")
+            self.last, self.room = <uint8_t *>room, 2 * size
+        memcpy(self.last, key, size)
+        self.last_size = size
+        return 0
 
     cdef int sift(self, Py_ssize_t at) except -1:
         """Move the cursor at the index ``at`` of the heap down, until no child precedes it."""
