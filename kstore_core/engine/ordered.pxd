@@ -1,3 +1,5 @@
+from kstore_core.engine.bytes_map cimport BytesMap
+
 cdef extern from "Python.h":
     # Each returns True if the collector was enabled before.
     int PyGC_Disable()
@@ -6,6 +8,7 @@ cdef extern from "Python.h":
 
 cdef class OrderedRows:
     cdef readonly dict rows
+    cdef readonly BytesMap table
     cdef dict _pending
     cdef list _chunks
     cdef list _firsts
@@ -13,6 +16,7 @@ cdef class OrderedRows:
     cdef bint _pinned
     cdef Py_ssize_t _views
 
+    cdef Py_ssize_t _count(self) except -1
     cdef int set(self, bytes key, object value) except -1
     cdef object swap(self, bytes key, object value, object absent)
     cdef bint unset(self, bytes key) except -1

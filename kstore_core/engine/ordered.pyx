@@ -19,6 +19,7 @@ from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport qsort
 from libc.string cimport memcmp, memset
 
+from kstore_core.engine.bytes_map cimport BytesMap
 from kstore_core.engine.prefetching cimport prefetch
 
 __all__ = ["OrderedRows", "OrderedScan", "OrderedView", "close_chunks", "take"]
@@ -109,7 +110,7 @@ def take(pairs, Py_ssize_t size, bytes hi=None):
 
 cdef struct Slot:
     uint64_t prefix     # eight bytes of the key as a number, with zeros after its end
-    PyObject *key       # borrowed from the dict
+    PyObject *key       # borrowed from the map
     PyObject *value
 
 
@@ -145,6 +146,8 @@ cdef Py_ssize_t shared_size(Slot *slots, Py_ssize_t count) noexcept:
     cdef bytes key
     cdef Py_ssize_t shared = PyBytes_GET_SIZE(first), index, at
     for index in range(1, count):
+        if index + AHEAD < count:
+            prefetch(slots[index + AHEAD].key)
         key = <bytes>slots[index].key
         if PyBytes_GET_SIZE(key) < shared:
             shared = PyBytes_GET_SIZE(key)
@@ -194,13 +197,13 @@ cdef int sort_equal_prefixes(Slot *slots, Py_ssize_t count) noexcept:
     return 0
 
 
-cdef tuple ordered_items(dict rows):
+cdef tuple ordered_items(dict rows, BytesMap table):
     """Return a sorted list of the keys of ``rows``, and a list of their values.
 
-    A radix sort orders the keys by the first eight bytes after their common prefix. The radix sort
+    If ``rows`` is None, the rows of ``table`` are returned. A radix sort orders the keys by the first eight bytes after their common prefix. The radix sort
     takes a fifth of the time of Python's sort.
     """
-    cdef Py_ssize_t count = len(rows), index = 0, at = 0, shared
+    cdef Py_ssize_t count = table.count if rows is None else len(rows), index = 0, at = 0, shared
     cdef Slot *slots
     cdef Slot *sorted_slots
     cdef PyObject *key
@@ -214,12 +217,20 @@ cdef tuple ordered_items(dict rows):
         raise MemoryError(f"no memory to sort {count} keys")
     collecting = PyGC_Disable()  # the docstring of OrderedRows gives the reason
     try:
-        while PyDict_Next(rows, &at, &key, &value):
-            slots[index].key = key
-            slots[index].value = value
-            index += 1
+        if rows is None:
+            for at in range(table.mask + 1):
+                if table.entries[at].key is not NULL:
+                    slots[index].key, slots[index].value = table.entries[at].key, table.entries[at].value
+                    index += 1
+        else:
+            while PyDict_Next(rows, &at, &key, &value):
+                slots[index].key = key
+                slots[index].value = value
+                index += 1
         shared = shared_size(slots, count)
         for index in range(count):
+            if index + AHEAD < count:
+                prefetch(slots[index + AHEAD].key)
             slots[index].prefix = eight_bytes(slots[index].key, shared)
         sorted_slots = sort_by_prefix(slots, slots + count, count)
         sort_equal_prefixes(sorted_slots, count)
@@ -265,14 +276,25 @@ cdef class OrderedRows:
     creation of a list may start the collector. The collector runs finalizers, during which other
     threads may run.
 
+    Parameters
+    ----------
+    for_lookups : bool
+        If True, the rows are in a BytesMap, whose lookups take less time than those of a dict. A
+        dict also keeps the order in which its keys were added.
+
     Attributes
     ----------
-    rows : dict
+    rows : dict or None
         All rows, in no particular order. Only the methods of this class may change the dict.
+    table : BytesMap or None
+        The same as ``rows`` if ``for_lookups`` is True.
     """
 
-    def __cinit__(self):
-        self.rows = {}
+    def __cinit__(self, bint for_lookups=False):
+        if for_lookups:
+            self.table = BytesMap.__new__(BytesMap)
+        else:
+            self.rows = {}
         self._pending = {}
         self._chunks = []
         self._firsts = []
@@ -280,7 +302,10 @@ cdef class OrderedRows:
         self._pinned = False
 
     def __len__(self):
-        return len(self.rows)
+        return self._count()
+
+    cdef Py_ssize_t _count(self) except -1:
+        return self.table.count if self.rows is None else len(self.rows)
 
     def put(self, bytes key not None, value):
         """Set ``key`` to ``value``, which may be any object."""
@@ -294,7 +319,7 @@ cdef class OrderedRows:
         """Return a sorted list of all keys, and a list of their values."""
         if self._chunks:
             return self.view().scan().all()
-        return ordered_items(self.rows)
+        return ordered_items(self.rows, self.table)
 
     def put_rows(self, list keys not None, list values not None):
         """Set each key to its value, or remove the key if the value is None."""
@@ -305,31 +330,37 @@ cdef class OrderedRows:
             if index + AHEAD < count:
                 prefetch(list_item(keys, index + AHEAD))
                 prefetch(list_item(values, index + AHEAD))
+                if self.table is not None:
+                    self.table.prefetch(<bytes?>keys[index + AHEAD // 2])
             if values[index] is None:
                 self.unset(<bytes?>keys[index])
             else:
                 self.set(<bytes?>keys[index], values[index])
 
     cdef int set(self, bytes key, object value) except -1:
-        self.rows[key] = value
+        if self.rows is None:
+            self.table.set(key, value)
+        else:
+            self.rows[key] = value
         if self._chunks:
             self._pending[key] = value
         return 0
 
     cdef object swap(self, bytes key, object value, object absent):
-        """Set ``key`` to ``value``. Return its former value, or ``absent`` if it had none."""
-        cdef dict rows = self.rows
-        cdef Py_ssize_t count = len(rows)
-        cdef object old = rows.setdefault(key, value)  # the only lookup if the key is new
+        """Set ``key`` to ``value``. Return its former value, or ``absent`` if it had none.
+
+        The rows must be in a BytesMap.
+        """
+        cdef object old = self.table.swap(key, value, absent)
         if self._chunks:
             self._pending[key] = value
-        if len(rows) > count:
-            return absent
-        rows[key] = value
         return old
 
     cdef bint unset(self, bytes key) except -1:
-        if self.rows.pop(key, _GONE) is _GONE:
+        if self.rows is None:
+            if not self.table.unset(key):
+                return False
+        elif self.rows.pop(key, _GONE) is _GONE:
             return False
         if self._chunks:
             self._pending[key] = _GONE
@@ -354,7 +385,7 @@ cdef class OrderedRows:
         try:
             if self._chunks:
                 self._merge()
-            elif self.rows:
+            elif self._count():
                 self._rebuild()
         finally:
             if collecting:
@@ -364,7 +395,7 @@ cdef class OrderedRows:
     cdef int _rebuild(self) except -1:
         cdef Py_ssize_t start
         cdef list keys, values, part
-        keys, values = ordered_items(self.rows)
+        keys, values = ordered_items(self.rows, self.table)
         self._chunks = []
         self._firsts = []
         self._pinned = False
@@ -376,7 +407,7 @@ cdef class OrderedRows:
         return 0
 
     cdef int _merge(self) except -1:
-        if len(self._pending) * 4 > len(self.rows):
+        if len(self._pending) * 4 > self._count():
             self._rebuild()
             return 0
         if self._pinned and self._views:

@@ -23,6 +23,7 @@ from kstore_core.errors import (
 )
 from kstore_core.tables.merged cimport in_ranges
 from kstore_core.tables.merged import MergedScan
+from kstore_core.engine.bytes_map cimport BytesMap
 from kstore_core.engine.ordered cimport OrderedRows, PyGC_Disable, PyGC_Enable, close_chunks
 
 __all__ = ["AbsentNamespace", "StagedNamespace", "Staging", "reserve", "take"]
@@ -180,7 +181,7 @@ cdef class StagedNamespace(PointTable):
         self._writable = writable
         self.rebase(database)
         self._staging = staging
-        self._rows = OrderedRows.__new__(OrderedRows)
+        self._rows = OrderedRows.__new__(OrderedRows, True)
         self._ranges = []
         self._ready = True
         self._closed = False
@@ -205,10 +206,10 @@ cdef class StagedNamespace(PointTable):
     @property
     def is_staging(self):
         """True if rows are staged."""
-        return bool(self._rows.rows)
+        return self._rows.table.count > 0
 
     def __repr__(self):
-        return f"<StagedNamespace {self.name!r}, {len(self._rows.rows)} rows staged>"
+        return f"<StagedNamespace {self.name!r}, {len(self._rows)} rows staged>"
 
     def defer(self, deferred not None):
         """Defer rows until the next use of the namespace, which calls ``deferred.settle()``.
@@ -289,7 +290,7 @@ cdef class StagedNamespace(PointTable):
         return 0
 
     cdef bint _nothing_staged(self) noexcept:
-        return not (self._rows.rows or self._ranges)
+        return self._rows.table.count == 0 and not self._ranges
 
     cdef void _count(self, long long growth) noexcept:
         self._bytes += growth
@@ -302,7 +303,7 @@ cdef class StagedNamespace(PointTable):
         if key is None:
             raise TypeError("a key must be bytes, not None")
         if not self._nothing_staged():
-            value = self._rows.rows.get(key, _MISSING)
+            value = self._rows.table.get_or(key, _MISSING)
             if value is not _MISSING:
                 return value
             if self._ranges and in_ranges(self._ranges, key):
@@ -317,8 +318,8 @@ cdef class StagedNamespace(PointTable):
     def get_many(self, list keys not None):
         """Return the values of ``keys`` in the order of ``keys``; None for a missing key."""
         self._check_open()
-        cdef dict rows = self._rows.rows
-        cdef list values = [rows.get(key, _MISSING) for key in keys]
+        cdef BytesMap rows = self._rows.table
+        cdef list values = [rows.get_or(<bytes?>key, _MISSING) for key in keys]
         cdef list missing = []
         cdef Py_ssize_t index
         for index in range(len(keys)):
@@ -336,7 +337,7 @@ cdef class StagedNamespace(PointTable):
 
     cdef long long _growth(self, bytes key, bytes value) except? -1:
         """Return the change in the staged size, in bytes, that this row would make."""
-        return _growth_over(self._rows.rows.get(key, _MISSING), key, value)
+        return _growth_over(self._rows.table.get_or(key, _MISSING), key, value)
 
     cpdef object put(self, bytes key, bytes value):
         """Stage ``value`` for ``key``, or the deletion of the key if ``value`` is None."""
@@ -425,7 +426,7 @@ cdef class StagedNamespace(PointTable):
         for keys, _ in rows.view().scan(lo, hi):
             doomed += keys
         for key in doomed:
-            value = self._rows.rows[key]
+            value = self._rows.table.get(key)
             self._count(-len(<bytes>key) - (0 if value is None else len(<bytes>value)))
             self._rows.unset(key)
         # The new range makes the staged ranges within it unnecessary.
@@ -495,10 +496,7 @@ cdef class StagedNamespace(PointTable):
     def approximate_count(self):
         """Return the approximate number of stored rows plus the number of staged values."""
         self._check_open()
-        cdef Py_ssize_t staged = 0
-        for value in self._rows.rows.values():
-            staged += 1 if value is not None else 0
-        return self.base.approximate_count() + staged
+        return self.base.approximate_count() + self._rows.table.count_values()
 
     cdef tuple _take(self):
         """Return the staged keys and values, sorted by key, and the deleted ranges."""
@@ -527,7 +525,7 @@ cdef class StagedNamespace(PointTable):
             self.resume()
         # An allocation may start the garbage collector, whose finalizers let other threads run. So
         # nothing is allocated or freed between the test and the exchange of the rows.
-        cdef OrderedRows empty = OrderedRows.__new__(OrderedRows)
+        cdef OrderedRows empty = OrderedRows.__new__(OrderedRows, True)
         cdef list no_ranges = []
         cdef tuple former = (self._rows, self._ranges)
         if written is None or self._writes == self._staged_writes:
@@ -541,7 +539,7 @@ cdef class StagedNamespace(PointTable):
         for key, value in zip(written.keys, written.values):
             # A range deletion removes the staged rows of its range. So a row in a range that is
             # staged now was put after the deletion, and must stay.
-            if self._rows.rows.get(key, _MISSING) is value and not in_ranges(self._ranges, key):
+            if self._rows.table.get_or(key, _MISSING) is value and not in_ranges(self._ranges, key):
                 self._count(-len(<bytes>key) - (0 if value is None else len(<bytes>value)))
                 self._rows.unset(key)
 

@@ -31,7 +31,7 @@ class StoredRows:
     """
 
     def __init__(self) -> None:
-        self.namespaces: dict[str, OrderedRows] = {"default": OrderedRows()}
+        self.namespaces: dict[str, OrderedRows] = {"default": OrderedRows(for_lookups=True)}
         self.holder: Callable[[], MemoryDatabase | None] = lambda: None
         self.lock = threading.RLock()
 
@@ -78,15 +78,16 @@ class MemoryNamespace(Namespace):
 
     @property
     def fast_get(self) -> Callable[[bytes], bytes | None]:
-        return self.rows.rows.get
+        return self.rows.table.get
 
     def get(self, key: bytes) -> bytes | None:
         self._life.check()
-        return self.rows.rows.get(key)
+        value: bytes | None = self.rows.table.get(key)
+        return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         self._life.check()
-        return list(map(self.rows.rows.get, keys))
+        return list(map(self.rows.table.get, keys))
 
     def scan(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
@@ -195,7 +196,7 @@ class MemoryDatabase(Database):
             if name not in stored.namespaces:
                 if self._read_only:
                     raise KeyError(name)
-                stored.namespaces[name] = OrderedRows()
+                stored.namespaces[name] = OrderedRows(for_lookups=True)
             rows = stored.namespaces[name]
             self._handles[name] = MemoryNamespace(name, rows, self._life, stored.lock)
         return self._handles[name]
@@ -208,7 +209,7 @@ class MemoryDatabase(Database):
             raise KeyError(name)
         handle = self._handles.pop(name, None)
         if handle is not None:
-            handle.rows = OrderedRows()
+            handle.rows = OrderedRows(for_lookups=True)
 
     def write(self, batch: Mapping[str, Rows]) -> None:
         self._check_writable()
@@ -263,8 +264,8 @@ class MemoryDatabase(Database):
         copy = StoredRows()
         with self._stored.lock:
             for name, rows in list(self._stored.namespaces.items()):
-                copy.namespaces[name] = OrderedRows()
-                for key, value in rows.rows.items():
+                copy.namespaces[name] = OrderedRows(for_lookups=True)
+                for key, value in rows.table.items():
                     copy.namespaces[name].put(key, value)
         self._siblings[target] = copy
 

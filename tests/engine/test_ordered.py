@@ -41,9 +41,11 @@ def filled(keys):
 class OrderedMachine(RuleBasedStateMachine):
     """Changes, views and half-read scans in any order; what was seen once never changes."""
 
+    for_lookups = False
+
     def __init__(self):
         super().__init__()
-        self.rows = OrderedRows()
+        self.rows = OrderedRows(self.for_lookups)
         self.model = {}
         self.views = []
         self.scans = []
@@ -102,14 +104,20 @@ class OrderedMachine(RuleBasedStateMachine):
             assert rows_of(view.scan(lo, hi, reverse)) == wanted(model, lo, hi, reverse)
 
     @invariant()
-    def the_dict_is_the_models(self):
+    def the_map_is_the_models(self):
         assert len(self.rows) == len(self.model)
-        assert self.rows.rows == self.model
+        found = dict(self.rows.table.items()) if self.for_lookups else self.rows.rows
+        assert found == self.model
 
 
-def test_a_life_of_changes_views_and_scans():
+class LookupsMachine(OrderedMachine):
+    for_lookups = True
+
+
+@pytest.mark.parametrize("machine", [OrderedMachine, LookupsMachine])
+def test_a_life_of_changes_views_and_scans(machine):
     run_state_machine_as_test(
-        OrderedMachine, settings=settings(max_examples=80, stateful_step_count=40, deadline=None)
+        machine, settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
     )
 
 

@@ -1,0 +1,9 @@
+from typing import Any, final
+
+__all__ = ["BytesMap"]
+
+@final
+class BytesMap:
+    def __len__(self) -> int: ...
+    def get(self, key: bytes) -> Any: ...
+    def items(self) -> list[tuple[bytes, Any]]: ...
