@@ -109,7 +109,7 @@ def take(pairs, Py_ssize_t size, bytes hi=None):
 
 
 cdef struct Slot:
-    uint64_t prefix     # eight bytes of the key as a number, with zeros after its end
+    uint64_t prefix     # eight bytes of the key as a number, or zeros after the key's end
     PyObject *key       # borrowed from the map
     PyObject *value
 
@@ -132,9 +132,13 @@ cdef inline uint64_t eight_bytes(PyObject *key, Py_ssize_t start) noexcept:
 cdef int compare_slots(const void *a, const void *b) noexcept nogil:
     cdef PyObject *x = (<const Slot *>a).key
     cdef PyObject *y = (<const Slot *>b).key
-    cdef Py_ssize_t x_size = bytes_size(x)
-    cdef Py_ssize_t y_size = bytes_size(y)
-    cdef int order = memcmp(bytes_data(x), bytes_data(y), x_size if x_size < y_size else y_size)
+    cdef uint64_t x_prefix = (<const Slot *>a).prefix, y_prefix = (<const Slot *>b).prefix
+    cdef Py_ssize_t x_size, y_size
+    cdef int order
+    if x_prefix != y_prefix:
+        return -1 if x_prefix < y_prefix else 1
+    x_size, y_size = bytes_size(x), bytes_size(y)
+    order = memcmp(bytes_data(x), bytes_data(y), x_size if x_size < y_size else y_size)
     if order != 0:
         return order
     return (x_size > y_size) - (x_size < y_size)
@@ -185,13 +189,18 @@ cdef Slot *sort_by_prefix(Slot *slots, Slot *spare, Py_ssize_t count) noexcept:
 
 
 cdef int sort_equal_prefixes(Slot *slots, Py_ssize_t count) noexcept:
-    """Sort each run of slots with the same prefix by the whole keys."""
-    cdef Py_ssize_t begin = 0, end
+    """Sort each run of slots with the same prefix by eight bytes after their common prefix."""
+    cdef Py_ssize_t begin = 0, end, index, shared
     while begin < count:
         end = begin + 1
         while end < count and slots[end].prefix == slots[begin].prefix:
+            if end + AHEAD < count:
+                prefetch(slots[end + AHEAD].key)
             end += 1
         if end - begin > 1:
+            shared = shared_size(slots + begin, end - begin)
+            for index in range(begin, end):
+                slots[index].prefix = eight_bytes(slots[index].key, shared)
             qsort(slots + begin, end - begin, sizeof(Slot), compare_slots)
         begin = end
     return 0
