@@ -209,8 +209,8 @@ cdef int sort_equal_prefixes(Slot *slots, Py_ssize_t count) noexcept:
 cdef tuple ordered_items(dict rows, BytesMap table):
     """Return a sorted list of the keys of ``rows``, and a list of their values.
 
-    If ``rows`` is None, the rows of ``table`` are returned. A radix sort orders the keys by the first eight bytes after their common prefix. The radix sort
-    takes a fifth of the time of Python's sort.
+    If ``rows`` is None, the rows of ``table`` are returned. A radix sort orders the keys by the
+    first eight bytes after their common prefix. It takes a fifth of the time of Python's sort.
     """
     cdef Py_ssize_t count = table.count if rows is None else len(rows), index = 0, at = 0, shared
     cdef Slot *slots

@@ -132,6 +132,21 @@ def test_bounds_are_half_open_both_ways(model, lo, hi, reverse):
     assert rows_of(rows.view().scan(lo, hi, reverse)) == wanted(model, lo, hi, reverse)
 
 
+STEMS = st.sampled_from([b"", b"a", b"12345678", b"123456789012", b"12345678\0\0\0\0", b"x" * 30])
+
+
+@settings(deadline=None)
+@given(
+    st.sets(st.builds(bytes.__add__, STEMS, st.text("\0\1z", max_size=20).map(str.encode))),
+    st.booleans(),
+)
+def test_keys_with_equal_beginnings_are_sorted(keys, for_lookups):
+    rows = OrderedRows(for_lookups)
+    for key in keys:
+        rows.put(key, len(key))
+    assert rows_of(rows.view().scan()) == [(key, len(key)) for key in sorted(keys)]
+
+
 def test_no_rows_give_no_chunk():
     rows = OrderedRows()
     assert rows_of(rows.view().scan()) == []
