@@ -22,4 +22,5 @@ cdef class BytesMap:
     cdef object swap(self, bytes key, object value, object absent)
     cdef int set(self, bytes key, object value) except -1
     cdef bint unset(self, bytes key) except -1
-    cdef int grow(self) except -1
+    cdef BytesMap copy(self)
+    cdef int resize(self, Py_ssize_t size) except -1

@@ -4,7 +4,7 @@
 A lookup reads one place of the table. A lookup in a dict reads two places, the index and the entry.
 In a large table with random keys, each place is a miss of the processor's caches.
 
-The table has open addressing with linear probing. It is at most two thirds full. An entry contains
+The table has open addressing with linear probing. An eighth to two thirds of it are full. An entry contains
 the hash of its key, so growth and most comparisons need not read the keys.
 """
 
@@ -12,8 +12,8 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree  # tracemalloc counts this memory
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
-from libc.string cimport memcmp
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, Py_XINCREF
+from libc.string cimport memcmp, memcpy
 
 from kstore_core.engine.prefetching cimport prefetch
 
@@ -59,14 +59,21 @@ cdef class BytesMap:
         """Return the value of a key, or None if the key is missing."""
         return self.get_or(key, None)
 
-    def items(self):
-        """Return a list of all pairs of a key and its value."""
+    cdef BytesMap copy(self):
+        """Return a map with the same keys and values.
+
+        To set the keys of a map in its order would be slow, because their places would be close to
+        each other in a small map.
+        """
+        cdef BytesMap other = BytesMap.__new__(BytesMap)
         cdef Py_ssize_t at
-        return [
-            (<object>self.entries[at].key, <object>self.entries[at].value)
-            for at in range(self.mask + 1)
-            if self.entries[at].key is not NULL
-        ]
+        other.resize(self.mask + 1)
+        memcpy(other.entries, self.entries, (self.mask + 1) * sizeof(Entry))
+        other.count = self.count
+        for at in range(self.mask + 1):
+            Py_XINCREF(other.entries[at].key)
+            Py_XINCREF(other.entries[at].value)
+        return other
 
     cdef Entry *find(self, bytes key) except NULL:
         """Return the entry of a key, or the free entry where the key belongs."""
@@ -117,7 +124,7 @@ cdef class BytesMap:
             Py_DECREF(old)  # the reference of the entry
             return old
         if 3 * (self.count + 1) > 2 * (self.mask + 1):
-            self.grow()
+            self.resize(2 * (self.mask + 1))
             entry = self.find(key)
         Py_INCREF(key)
         Py_INCREF(value)
@@ -144,16 +151,20 @@ cdef class BytesMap:
                 hole = at
         entries[hole].key = entries[hole].value = NULL
         self.count -= 1
+        if self.mask >= SMALLEST and 8 * self.count <= self.mask:
+            self.resize((self.mask + 1) // 2)
         Py_XDECREF(removed.key)
         Py_XDECREF(removed.value)
         return True
 
-    cdef int grow(self) except -1:
-        """Double the number of entries."""
-        cdef Py_ssize_t size = 2 * (self.mask + 1), at, place
+    cdef int resize(self, Py_ssize_t size) except -1:
+        """Change the number of entries."""
+        cdef Py_ssize_t at, place
         cdef Entry *old = self.entries
         cdef Entry *entries = <Entry *>PyMem_RawCalloc(size, sizeof(Entry))
         if entries is NULL:
+            if size <= self.mask:
+                return 0  # The map stays larger than necessary.
             raise MemoryError(f"cannot allocate memory for a map of {self.count + 1} keys")
         for at in range(self.mask + 1):
             if old[at].key is not NULL:

@@ -17,7 +17,7 @@ from typing import ClassVar, Literal, NoReturn, Protocol, Self
 from weakref import WeakSet
 
 from kstore_core.engine.database import Chunk, Database
-from kstore_core.engine.row_slices import RowSlices
+from kstore_core.engine.packed import PackedBytes
 from kstore_core.errors import EngineError, StoreClosedError, UnsupportedError
 
 __all__ = [
@@ -151,12 +151,12 @@ class ChunkScan:
     _size: int
 
     @property
-    def slices(self) -> Callable[[int, int], RowSlices | None] | None:
+    def packed(self) -> Callable[[int, int], tuple[PackedBytes, PackedBytes] | None] | None:
         """A function that reads the next rows without an object for each row; None at present.
 
-        The function ``slices(size, most_bytes)`` returns at most ``size`` rows, and no row behind
-        the row at which the values have ``most_bytes``. It may return None. Then the next chunk
-        contains the next rows.
+        The function ``packed(size, most_bytes)`` returns the keys and values of at most ``size``
+        rows, and of no row behind the row at which the values have ``most_bytes``. It may return
+        None. Then the next chunk contains the next rows.
         """
         return None
 

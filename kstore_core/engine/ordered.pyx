@@ -324,6 +324,12 @@ cdef class OrderedRows:
         """Remove ``key``. Return True if it was present."""
         return self.unset(key)
 
+    def copy(self):
+        """Return a map with the same rows. The rows must be in a BytesMap."""
+        cdef OrderedRows other = OrderedRows.__new__(OrderedRows, True)
+        other.table = self.table.copy()
+        return other
+
     cdef tuple items(self):
         """Return a sorted list of all keys, and a list of their values."""
         if self._chunks:

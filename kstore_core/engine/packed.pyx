@@ -1,9 +1,10 @@
 # cython: language_level=3
-"""A sequence of bytes in one buffer. Bulk loads use it to avoid an object for each value."""
+"""A sequence of bytes in one buffer, for bulk loads and Arrow tables without an object for each value."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport uint8_t
-from libc.stdlib cimport free, malloc
+from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
 
 __all__ = ["PackedBytes"]
 
@@ -14,6 +15,18 @@ cdef class Memory:
     def __dealloc__(self):
         free(self.data)
         free(self.ends)
+
+    cdef int grow(self, Py_ssize_t count, Py_ssize_t size) except -1:
+        """Make room for ``count`` values that have ``size`` bytes in total."""
+        cdef void *room = realloc(self.data, size or 1)
+        if room is not NULL:
+            self.data, self.size = <uint8_t *>room, size
+            room = realloc(self.ends, (count + 1) * sizeof(int64_t))
+        if room is NULL:
+            raise MemoryError(f"no memory for {count} values of {size} bytes")
+        self.ends, self.count = <int64_t *>room, count
+        self.ends[0] = 0
+        return 0
 
 
 cdef class PackedBytes:
@@ -51,6 +64,23 @@ cdef class PackedBytes:
         other.start, other.stop = self.start + start, self.start + stop
         return other
 
+    cdef Py_ssize_t total(self) noexcept:
+        """Return the size of all values in bytes."""
+        if self.memory is None:
+            return 0
+        return <Py_ssize_t>(self.memory.ends[self.stop] - self.memory.ends[self.start])
+
+    cdef int append(self, const uint8_t *data, Py_ssize_t size) except -1:
+        """Add a value. No other sequence may share the buffer."""
+        cdef Memory memory = self.memory
+        cdef Py_ssize_t used = <Py_ssize_t>memory.ends[self.stop]
+        if self.stop == memory.count or size > memory.size - used:
+            memory.grow(2 * self.stop + 64, 2 * (used + size) + 4096)
+        memcpy(memory.data + used, data, size)
+        self.stop += 1
+        memory.ends[self.stop] = used + size
+        return 0
+
 
 cdef PackedBytes packed(Py_ssize_t count, Py_ssize_t size):
     """Return a sequence for ``count`` values that have ``size`` bytes in total.
@@ -60,10 +90,6 @@ cdef PackedBytes packed(Py_ssize_t count, Py_ssize_t size):
     """
     cdef PackedBytes made = PackedBytes.__new__(PackedBytes)
     made.memory = Memory.__new__(Memory)
-    made.memory.data = <uint8_t *>malloc(size or 1)
-    made.memory.ends = <Py_ssize_t *>malloc((count + 1) * sizeof(Py_ssize_t))
-    if made.memory.data is NULL or made.memory.ends is NULL:
-        raise MemoryError(f"no memory for {count} values of {size} bytes")
-    made.memory.ends[0] = 0
+    made.memory.grow(count, size)
     made.stop = count
     return made

@@ -1,4 +1,3 @@
-from kstore_core.engine.row_slices cimport RowSlices
 from kstore_core.tables.staging cimport StagedNamespace
 
 
@@ -7,7 +6,7 @@ cdef class Scan:
     cdef object _chunks
     cdef object _item
     cdef object _table
-    cdef object _sliced
+    cdef bint _packed
     cdef object _watched
     cdef object _state          # a reference, so that the state stays open until the scan ends
     cdef list _keys
@@ -19,7 +18,7 @@ cdef class Scan:
 
     cdef bint _more(self) except -1
     cdef object _next_table(self, Py_ssize_t max_rows, names)
-    cdef RowSlices _next_slices(self, Py_ssize_t max_rows)
-    cdef bint _can_slice(self) except -1
+    cdef tuple _next_packed(self, Py_ssize_t max_rows)
+    cdef object _packed_reader(self)
     cdef tuple _taken(self, Py_ssize_t max_rows)
     cdef int _release(self) except -1

@@ -3,7 +3,6 @@ from typing import Any, Generic, Self, TypeVar, final
 
 import pyarrow as pa
 
-from kstore_core.engine.row_slices import RowSlices
 from kstore_core.tables.staging import StagedNamespace
 
 __all__ = ["Scan"]
@@ -18,8 +17,8 @@ class Scan(Generic[_K, _R]):
         rows: StagedNamespace,
         chunks: Iterator[tuple[list[bytes], list[Any]]] | None,
         item: Callable[[bytes, Any], tuple[_K, _R]],
-        table: Callable[[list[bytes], list[Any], bool], pa.Table],
-        sliced: Callable[[RowSlices, bool], pa.Table] | None = None,
+        table: Callable[[Any, Any, bool], pa.Table],
+        packed: bool = False,
     ) -> Self: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> tuple[_K, _R]: ...

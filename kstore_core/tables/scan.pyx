@@ -5,7 +5,7 @@ from cpython.bytes cimport PyBytes_CheckExact, PyBytes_GET_SIZE
 
 from kstore_core.codec.arrow.arena cimport Arena
 from kstore_core.engine.ordered cimport close_chunks
-from kstore_core.engine.row_slices cimport RowSlices
+from kstore_core.engine.packed cimport PackedBytes
 from kstore_core.errors import StoreClosedError
 from kstore_core.tables.staging cimport StagedNamespace
 
@@ -14,6 +14,7 @@ __all__ = ["Scan"]
 cdef enum:
     _BATCH_ROWS = 4096              # rows and columns of a batch fit the second-level cache
     _BATCH_BYTES = 32 * 1024 * 1024
+    _PACKED_ROWS = 65_536           # no other thread runs while an engine reads packed rows
 
 
 cdef inline Py_ssize_t size_of(object value) except -1:
@@ -40,17 +41,17 @@ cdef class Scan:
     table : callable
         The function ``table(keys, values, headers)`` that converts rows to a ``pyarrow.Table``. If
         ``headers`` is False, the table needs no column of headers.
-    sliced : callable, optional
-        A function ``sliced(rows, headers)`` that converts a `RowSlices` to a ``pyarrow.Table``. If
-        given, most rows are converted without an object for each row, if the engine supports this.
+    packed : bool
+        True if ``table`` also accepts keys and values as `PackedBytes`. If the engine returns such
+        rows, a table is made without an object for each row.
     """
 
-    def __cinit__(self, StagedNamespace rows, chunks, item, table, sliced=None):
+    def __cinit__(self, StagedNamespace rows, chunks, item, table, bint packed=False):
         self._rows = rows
         self._chunks = chunks
         self._item = item
         self._table = table
-        self._sliced = sliced
+        self._packed = packed
         self._at = 0
         self._size = 0
         self._open = True
@@ -185,35 +186,33 @@ cdef class Scan:
         values. Return None after the last row.
         """
         cdef bint headers = names is None or "headers" in names
-        slices = self._next_slices(max_rows)
-        if slices is not None:
-            table = self._sliced(slices, headers)
-        else:
-            keys, values = self._taken(max_rows)
-            if not keys:
+        rows = self._next_packed(max_rows)
+        if rows is None:
+            rows = self._taken(max_rows)
+            if not rows[0]:
                 return None
-            table = self._table(keys, values, headers)
+        table = self._table(rows[0], rows[1], headers)
         return table if names is None else table.select(names)
 
-    cdef RowSlices _next_slices(self, Py_ssize_t max_rows):
-        """Return the next rows, or None if the scan must read them as a chunk."""
-        cdef RowSlices found = None
-        if self._can_slice():
-            self._rows._check_open()
-            found = self._chunks.slices(max_rows, self._left)
-            if found is not None:
-                self._left -= found.value_bytes
+    cdef tuple _next_packed(self, Py_ssize_t max_rows):
+        """Return the next keys and values, or None if the scan must read them as a chunk."""
+        read = self._packed_reader()
+        if read is None:
+            return None
+        self._rows._check_open()
+        found = read(min(max_rows, _PACKED_ROWS), self._left)
+        if found is not None:
+            self._left -= (<PackedBytes?>found[1]).total()
         return found
 
-    cdef bint _can_slice(self) except -1:
-        """Return True if the engine may return the next rows as a `RowSlices`."""
-        return (
-            self._open and self._sliced is not None and self._at == self._size
-            and getattr(self._chunks, "slices", None) is not None
-        )
+    cdef object _packed_reader(self):
+        """Return the function of the engine that returns packed rows; None at present."""
+        if self._packed and self._open and self._at == self._size:
+            return getattr(self._chunks, "packed", None)
+        return None
 
     cdef tuple _taken(self, Py_ssize_t max_rows):
-        """Return the next rows as two lists. The rows end where the engine can return slices."""
+        """Return the next rows as two lists. They end where the engine can return packed rows."""
         cdef list keys = [], values = []
         cdef Py_ssize_t begin, end, rows = 0
         while rows < max_rows and self._left > 0 and self._more():
@@ -229,7 +228,7 @@ cdef class Scan:
             else:
                 keys += self._keys[begin : self._at]
                 values += self._values[begin : self._at]
-            if self._can_slice():
+            if self._packed_reader() is not None:
                 break
         return keys, values
 

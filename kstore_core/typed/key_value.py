@@ -47,7 +47,6 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
         self._raw_key = values.raw_key
         self._item = values.item
         self._table_of = values.table
-        self._sliced = values.sliced
         self._bound = (values, table, context.touch)
         self._bind(*self._bound)
         self.parts = StoreParts(repr(self), spec, context, table, values)
@@ -175,7 +174,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
 
     def _scan(self, bounds: Bounds) -> Scan[K, V]:
         return Scan(
-            self.table.rows, self.table.scan(bounds), self._item, self._table_of, self._sliced
+            self.table.rows, self.table.scan(bounds), self._item, self._table_of, packed=True
         )
 
 

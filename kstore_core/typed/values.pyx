@@ -30,7 +30,7 @@ from kstore_core.codec import (
     encode_column,
 )
 from kstore_core import serdes
-from kstore_core.codec.arrow.decoder import binary_column, bytes_list, decode_rows, key_column
+from kstore_core.codec.arrow.decoder import binary_column, bytes_list, decode_rows
 from kstore_core.formats import (
     ORDERED_SESSION_HEADERS,
     ORDERED_TIMESTAMPED,
@@ -254,31 +254,17 @@ cdef class Values:
         key = self.key.read(raw_key, Headers() if self.key.kind == CUSTOM else None, raw_key)
         return key, self.value_of(raw, raw_key)
 
-    def table(self, list keys, list raws, bint headers=True):
-        """Return stored rows as a ``pyarrow.Table``. It has headers only if ``headers`` is True."""
+    def table(self, keys, raws, bint headers=True):
+        """Return stored rows as a ``pyarrow.Table``. It has headers only if ``headers`` is True.
+
+        Parameters
+        ----------
+        keys, raws : list of bytes, or PackedBytes
+        """
         import pyarrow as pa
 
         column, others = self._columns(raws, headers)
         return pa.table({**self._key_and_value(keys, raws, column), **others})
-
-    @property
-    def sliced(self):
-        """The function ``sliced(rows, headers)`` that does the same as :meth:`table` with a
-        `RowSlices`. None if a user's serde needs an object for each row.
-        """
-        return self._sliced if self._ignores_headers else None
-
-    def _sliced(self, rows, bint headers):
-        import pyarrow as pa
-
-        column, others = self._columns(rows, headers)
-        return pa.table(
-            {
-                "key": self._column(self.key, key_column(rows)),
-                "value": self._column(self.value, column),
-                **others,
-            }
-        )
 
     def rows(self, keys, column, timestamps, headers):
         """Return the raw keys and raw values of many puts as two lists. The value None deletes a
@@ -504,7 +490,7 @@ cdef class VersionedValues(Values):
         headers = getattr(record, "headers", None) or Headers()
         return self.key.read(raw_key, headers, raw_key), record
 
-    def table(self, list keys, list versions, bint headers=True):
+    def table(self, keys, versions, bint headers=True):
         import pyarrow as pa
 
         column, others = self._columns([raw for raw, _, _ in versions], headers)

@@ -264,9 +264,7 @@ class MemoryDatabase(Database):
         copy = StoredRows()
         with self._stored.lock:
             for name, rows in list(self._stored.namespaces.items()):
-                copy.namespaces[name] = OrderedRows(for_lookups=True)
-                for key, value in rows.table.items():
-                    copy.namespaces[name].put(key, value)
+                copy.namespaces[name] = rows.copy()
         self._siblings[target] = copy
 
     def sync(self) -> None:

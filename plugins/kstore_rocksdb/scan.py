@@ -12,7 +12,7 @@ from rocksdict import RdictIter, ReadOptions
 
 from kstore_core.engine import Chunk
 from kstore_core.engine.handles import ChunkScan, leak
-from kstore_core.engine.row_slices import RowSlices
+from kstore_core.engine.packed import PackedBytes
 from kstore_rocksdb.errors import Reason
 from kstore_rocksdb.files.table_reader import TableScan, UnreadableTableError
 
@@ -41,6 +41,8 @@ _ATTEMPT_CHUNKS = 16
 HASTY = ReadOptions()
 """The options of idle iterators. Such an iterator fails at more than 256 successive deletes."""
 HASTY.set_max_skippable_internal_keys(256)
+
+PackedRows = tuple[PackedBytes, PackedBytes]
 
 OpenScans = dict[int, "ref[Scan]"]
 """Weak references to the unfinished scans of a namespace, by the ``id`` of the scan."""
@@ -231,33 +233,35 @@ class FamilyScan(Scan):
         return take_forward(native, size, keys, values)
 
     @property
-    def slices(self) -> Callable[[int, int], RowSlices | None] | None:
-        return None if self._tables is None else self._slices
+    def packed(self) -> Callable[[int, int], PackedRows | None] | None:
+        return None if self._tables is None else self._packed
 
-    def _slices(self, size: int, most_bytes: int) -> RowSlices | None:
+    def _packed(self, size: int, most_bytes: int) -> PackedRows | None:
+        """Return rows for :attr:`ChunkScan.packed`, or None to let the iterator read them."""
         try:
-            found = self._take_slices(size, most_bytes)
+            found = self._take_packed(size, most_bytes)
         except BaseException as error:  # noqa: BLE001
             self._failed(error)
-            found = RowSlices(0)
-        if found is not None and not found:
-            self._stop()  # Then the next call of ``next`` raises the error or ends the scan.
+            self._stop()  # Then the next call of ``next`` raises the error.
+            return None
+        if found is not None and not found[0]:
+            self._stop()  # Then the next call of ``next`` ends the scan.
             return None
         return found
 
-    def _take_slices(self, size: int, most_bytes: int) -> RowSlices | None:
+    def _take_packed(self, size: int, most_bytes: int) -> PackedRows | None:
         tables, native = self._tables, self._native
         if tables is None or native is None:  # another thread has ended the scan
             return None
         try:
-            found = tables.slices(size, most_bytes)
+            keys, values = tables.packed(size, most_bytes)
         except UnreadableTableError:  # the iterator reads the rows again, or raises the error
             self._tables = None
             native.seek(self._lo)
             return None
-        if found:
-            self._lo = found.key(len(found) - 1) + b"\0"
-        return found
+        if keys:
+            self._lo = keys[-1] + b"\0"
+        return keys, values
 
     def _go_to_tables(self, native: RdictIter) -> None:
         """Continue in the table files, if nothing was written since the scan began.

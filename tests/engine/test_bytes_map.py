@@ -1,6 +1,7 @@
 """The hash table of ordered rows, held against a dict."""
 
 import sys
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,10 @@ CHANGES = st.lists(
 )
 
 
+def items(rows):
+    return list(zip(*(rows.view().scan().next_chunk() or ((), ())), strict=True))
+
+
 @given(CHANGES)
 def test_it_has_the_rows_of_a_dict(changes):
     rows, model = OrderedRows(for_lookups=True), {}
@@ -24,7 +29,13 @@ def test_it_has_the_rows_of_a_dict(changes):
         else:
             assert rows.remove(key) == (model.pop(key, None) is not None)
         assert len(rows) == len(rows.table) == len(model)
-    assert sorted(rows.table.items()) == sorted(model.items())
+    assert items(rows) == sorted(model.items())
+    copy = rows.copy()
+    for key in list(model)[::2]:
+        rows.remove(key)
+    assert items(copy) == sorted(model.items())
+    for key in list(model)[::2]:
+        assert copy.table.get(key) == model.pop(key)
     for number in range(152):
         assert rows.table.get(b"%d" % number) == model.get(b"%d" % number)
 
@@ -49,9 +60,28 @@ def test_many_keys_of_all_sizes():
     for key in keys:
         rows.remove(key)
     assert len(rows) == 0
-    assert rows.table.items() == []
+    assert items(rows) == []
     rows.put(b"", b"empty")
     assert rows.table.get(b"") == b"empty"
+
+
+def test_its_memory_shrinks_with_its_rows():
+    keys = [b"%d" % number for number in range(50_000)]
+    tracemalloc.start()
+    try:
+        rows = OrderedRows(for_lookups=True)
+        for key in keys:
+            rows.put(key, None)
+        filled, _ = tracemalloc.get_traced_memory()
+        for key in keys[10:]:
+            rows.remove(key)
+        left, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert filled > 1_000_000
+    assert left < 10_000
+    assert [rows.table.get(key) for key in keys[10:]] == [None] * 49_990
+    assert items(rows) == [(key, None) for key in keys[:10]]
 
 
 def test_it_keeps_and_frees_its_objects():

@@ -106,8 +106,10 @@ class OrderedMachine(RuleBasedStateMachine):
     @invariant()
     def the_map_is_the_models(self):
         assert len(self.rows) == len(self.model)
-        found = dict(self.rows.table.items()) if self.for_lookups else self.rows.rows
-        assert found == self.model
+        if self.for_lookups:
+            assert all(self.rows.table.get(key) is value for key, value in self.model.items())
+        else:
+            assert self.rows.rows == self.model
 
 
 class LookupsMachine(OrderedMachine):

@@ -4,7 +4,7 @@
 
 from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from kstore_core.codec.arrow.input cimport (
     Column, Texts, Times, is_set, open_column, text_at, text_valid,
@@ -18,7 +18,7 @@ from kstore_core.codec.primitives.buffers cimport copy_bytes, put
 from kstore_core.codec.primitives.faults cimport raise_fault
 from kstore_core.codec.arrow.layouts cimport Layout, layout_of
 from kstore_core.codec.primitives.utf8 cimport is_ascii, repaired_utf8
-from kstore_core.engine.row_slices cimport RowSlices, Slice
+from kstore_core.engine.packed cimport PackedBytes
 from kstore_core.codec.primitives.wire cimport (
     SOUND, TRAILING_BYTES, TRUNCATED_FIELD, Fault, Reader, left, load_i64, open_reader, read_count,
     read_header, read_size,
@@ -45,7 +45,6 @@ cdef struct Job:
     Headers wanted
     bint parsed                 # True for headers as lists, False for headers as bytes
     PyObject **items            # the rows as bytes objects and None; NULL for other rows
-    const Slice *slices         # the rows in an engine's memory; NULL for other rows
     bint plain_keys             # all header keys are ASCII
     Texts rows
     int64_t values              # size of all values in bytes
@@ -90,8 +89,6 @@ cdef inline Fault measure_headers(Job *job, Reader *reader) noexcept nogil:
 cdef inline bint is_null(const Job *job, int64_t row) noexcept nogil:
     if job.items is not NULL:
         return job.items[row] is Py_None
-    if job.slices is not NULL:
-        return False
     return not text_valid(&job.rows, row)
 
 
@@ -105,8 +102,6 @@ cdef inline Fault open_row(
     if job.items is not NULL:
         data = <const uint8_t *>PyBytes_AS_STRING(job.items[row])
         size = PyBytes_GET_SIZE(job.items[row])
-    elif job.slices is not NULL:
-        data, size = job.slices[row].data, job.slices[row].size
     else:
         data = text_at(&job.rows, row, &size)
     open_reader(reader, data, size)
@@ -267,10 +262,14 @@ cdef object open_rows(object column, bint listed, Job *job, bint *wide):
     cdef Column opened
     cdef tuple items
     cdef int64_t i
-    if type(column) is RowSlices:
-        job.slices = (<RowSlices>column).values
-        job.rows.length = (<RowSlices>column).count
-        return column
+    cdef PackedBytes packed
+    if type(column) is PackedBytes:
+        packed = <PackedBytes>column
+        job.rows.length = len(packed)
+        if job.rows.length:
+            job.rows.offsets.wide = packed.memory.ends + packed.start
+            job.rows.data = packed.memory.data
+        return packed
     if not listed:
         opened = open_column(column, "rows")
         opened.as_texts(&job.rows, "rows", False)
@@ -287,24 +286,12 @@ cdef object open_rows(object column, bint listed, Job *job, bint *wide):
     return items
 
 
-def key_column(RowSlices rows not None):
-    """Return the keys of rows as an Arrow column of binary."""
-    cdef TextsOut keys
-    cdef int64_t row
-    memset(&keys, 0, sizeof(TextsOut))
-    try:
-        allocate_texts(&keys, rows.count, rows.ends[rows.count], False)
-        memcpy(keys.data, rows.keys, rows.ends[rows.count])
-        for row in range(rows.count):
-            keys.written = rows.ends[row + 1]
-            end_text(&keys, row)
-        return texts_array(&keys, False)
-    finally:
-        free_texts(&keys)
-
-
 def binary_column(rows not None):
-    """Return a list of bytes and None as an Arrow column of binary, with null for None.
+    """Return bytes and None as an Arrow column of binary, with null for None.
+
+    Parameters
+    ----------
+    rows : list of bytes and None, or PackedBytes
 
     Raises
     ------
@@ -363,7 +350,7 @@ def decode_rows(rows, str layout, *, bint headers=True):
 
     Parameters
     ----------
-    rows : list of bytes and None, or RowSlices
+    rows : list of bytes and None, or PackedBytes
         The stored values. None gives a null in every column of the result.
     layout : str or None
         A layout of `decode_column`, or None if a stored value is only the value.

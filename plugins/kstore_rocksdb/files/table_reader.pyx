@@ -21,7 +21,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memcpy, memset
 
-from kstore_core.engine.row_slices cimport RowSlices
+from kstore_core.engine.packed cimport PackedBytes, packed
 from kstore_rocksdb.files.hashes cimport read32, read64
 
 __all__ = ["TableFile", "TableScan", "UnreadableTableError"]
@@ -36,6 +36,8 @@ cdef enum:
     XXH64 = 3
     XXH3 = 4
     LONGEST_KEY = 0x10000000
+    KEY_BYTES = 32              # the memory that is allocated at first for each packed key
+    VALUE_BYTES = 256           # the same for each value
 
 cdef object _xxh3 = xxh3_64_intdigest, _xxh64 = xxh64_intdigest
 cdef uint64_t MAGIC = 0x88E241B785F4CFF7ULL
@@ -482,8 +484,8 @@ cdef class TableScan:
             size -= 1
         return True
 
-    def slices(self, Py_ssize_t size, Py_ssize_t most_bytes):
-        """Return the next rows, which refer to the mapped files. There are none after the last row.
+    def packed(self, Py_ssize_t size, Py_ssize_t most_bytes):
+        """Return the keys and values of the next rows. There are none after the last row.
 
         Parameters
         ----------
@@ -497,19 +499,24 @@ cdef class TableScan:
         UnreadableTableError
             A file is damaged.
         """
-        cdef RowSlices found = RowSlices(size)
+        cdef PackedBytes keys = packed(0, 0), values = packed(0, 0)
+        keys.memory.grow(size, KEY_BYTES * size)
+        values.memory.grow(size, min(most_bytes, VALUE_BYTES * size))
         with self.lock:
-            self._slices(size, most_bytes, found)
-        return found
+            self._pack(size, most_bytes, keys, values)
+        return keys, values
 
-    cdef int _slices(self, Py_ssize_t size, Py_ssize_t most_bytes, RowSlices found) except -1:
+    cdef int _pack(
+        self, Py_ssize_t size, Py_ssize_t most_bytes, PackedBytes keys, PackedBytes values
+    ) except -1:
         cdef Cursor row
         while size > 0 and most_bytes > 0:
             row = self.next_row()
             if row is None:
                 break
-            found.own(row.file)
-            found.append(row.key, row.key_size - ROW_BYTES, row.value, row.value_size)
+            keys.append(row.key, row.key_size - ROW_BYTES)
+            # A copy, because the file may be damaged after its checksum was verified.
+            values.append(row.value, row.value_size)
             size -= 1
             most_bytes -= row.value_size
         return 0

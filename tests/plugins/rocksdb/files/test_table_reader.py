@@ -20,7 +20,6 @@ from rocksdict import (
     Rdict,
 )
 
-from kstore_core.codec.arrow.decoder import binary_column, key_column
 from kstore_core.engine import Rows
 from kstore_core.errors import CorruptionError
 from kstore_rocksdb.database import RocksDBDatabase
@@ -93,16 +92,15 @@ def all_rows(scan: TableScan, size: int = 7) -> Pairs:
     return list(zip(keys, values, strict=True))
 
 
-def all_slices(scan: TableScan, size: int = 7, most_bytes: int = 1000) -> Pairs:
+def all_packed(scan: TableScan, size: int = 7, most_bytes: int = 1000) -> Pairs:
     rows: Pairs = []
-    while found := scan.slices(size, most_bytes):
-        assert len(found) <= size
-        values = binary_column(found).to_pylist()
-        assert found.value_bytes == sum(map(len, values))
-        assert found.value_bytes - len(values[-1]) < most_bytes
-        rows += zip(key_column(found).to_pylist(), values, strict=True)
-        assert found.key(len(found) - 1) == rows[-1][0]
-    return rows
+    while True:
+        keys, values = scan.packed(size, most_bytes)
+        assert len(keys) == len(values) <= size
+        if not keys:
+            return rows
+        assert sum(map(len, values)) - len(values[-1]) < most_bytes
+        rows += zip(keys, values, strict=True)
 
 
 @given(
@@ -141,14 +139,14 @@ def test_the_rows_are_those_of_rocksdb(
         runs = open_runs(db, path)
         assert runs is not None
         assert all_rows(TableScan(runs, b"")) == sorted(model.items()) == list(db.items())
-        assert all_slices(TableScan(runs, b"")) == sorted(model.items())
+        assert all_packed(TableScan(runs, b"")) == sorted(model.items())
         for lo, hi in bounds:
             expected = [
                 row for row in sorted(model.items()) if lo <= row[0] < (hi or row[0] + b"0")
             ]
             if hi != b"":
                 assert all_rows(TableScan(runs, lo, hi)) == expected
-                assert all_slices(TableScan(runs, lo, hi), size=3) == expected
+                assert all_packed(TableScan(runs, lo, hi), size=3) == expected
         held.clear()
         db.compact_range(None, None)
         assert all_rows(TableScan(runs, b"")) == sorted(model.items())  # of the removed files
@@ -236,7 +234,7 @@ def test_a_changed_byte_never_gives_other_rows(tmp_path: Path, version: int) -> 
         for mask in (1, 0x80, 0xFF):
             other.write_bytes(data[:at] + bytes([data[at] ^ mask]) + data[at + 1 :])
             try:
-                read = all_slices if at % 2 else all_rows
+                read = all_packed if at % 2 else all_rows
                 assert read(TableScan([[TableFile(str(other))]], b"")) == rows
             except UnreadableTableError:
                 found += 1

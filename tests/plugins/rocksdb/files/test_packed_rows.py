@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from kstore_core import open_state, serdes, stores
 from kstore_core.errors import CorruptionError, FormatError, StoreClosedError
 from kstore_core.state import StateDirectory
 from kstore_rocksdb.files.table_reader import TableScan
+from kstore_rocksdb.scan import FamilyScan
 
 ROWS = 20_000
 FACTORIES = {
@@ -30,15 +32,15 @@ def state(tmp_path: Path) -> Iterator[StateDirectory]:
 
 @pytest.fixture
 def used(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The numbers of rows that were read as slices."""
+    """The numbers of rows that were read as packed rows."""
     counts: list[int] = []
-    read = TableScan.slices
+    read = TableScan.packed
 
     class Counting(TableScan):
-        def slices(self, size: int, most_bytes: int) -> Any:
-            found = read(self, size, most_bytes)
-            counts.append(len(found))
-            return found
+        def packed(self, size: int, most_bytes: int) -> Any:
+            keys, values = read(self, size, most_bytes)
+            counts.append(len(keys))
+            return keys, values
 
     monkeypatch.setattr("kstore_rocksdb.namespace.TableScan", Counting)
     return counts
@@ -101,7 +103,7 @@ def test_items_and_tables_in_turns(state: StateDirectory, used: list[int]) -> No
     assert first + second + third + rest == [b"k%06d" % number for number in range(ROWS)]
 
 
-def test_uncommitted_rows_and_a_reverse_scan_need_no_slices(
+def test_uncommitted_rows_and_a_reverse_scan_are_not_packed(
     state: StateDirectory, used: list[int]
 ) -> None:
     store = flushed(state)
@@ -126,14 +128,43 @@ class Reversed:
         return data[::-1]
 
 
+@pytest.mark.parametrize("max_rows", [10**10, 2**61 + 1696, sys.maxsize])
+def test_a_batch_of_any_number_of_rows(
+    state: StateDirectory, used: list[int], max_rows: int
+) -> None:
+    store = flushed(state)
+    (batch,) = store.all().to_arrow_batches(max_rows=max_rows)
+    assert used
+    assert pa.Table.from_batches([batch]).equals(store.all().to_arrow().combine_chunks())
+
+
+def test_a_scan_that_ends_between_two_tables_says_so(
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if another thread had closed the scan after the scan had seen that it may read on."""
+    scan = flushed(state).all()
+    packed = FamilyScan.packed.fget
+
+    def closing(self: FamilyScan) -> Any:
+        read = packed(self)  # type: ignore[misc]
+        if read is not None:
+            scan.close()
+        return read
+
+    monkeypatch.setattr(FamilyScan, "packed", property(closing))
+    with pytest.raises(StoreClosedError):
+        scan.to_arrow()
+
+
 def test_a_serde_of_a_user_gets_each_row(state: StateDirectory, used: list[int]) -> None:
     store: Any = state.open(stores.key_value("s", value=Reversed()))
     for number in range(ROWS):
         store.put(b"k%06d" % number, b"ab%d" % number)
     state.commit()
     store.table.rows.base.native.flush()
-    assert store.all().to_arrow()["value"][ROWS - 1].as_py() == b"ab%d" % (ROWS - 1)
-    assert used == []
+    table = store.all().to_arrow()
+    assert used
+    assert table["value"].to_pylist() == [b"ab%d" % number for number in range(ROWS)]
 
 
 def test_a_table_outlives_its_store(tmp_path: Path) -> None:
