@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""A sequence of bytes in one buffer, for bulk loads and Arrow tables without an object for each value."""
+"""A sequence of bytes in one buffer, without an object for each value."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t
