@@ -4,16 +4,15 @@
 A lookup reads one place of the table. A lookup in a dict reads two places, the index and the entry.
 In a large table with random keys, each place is a miss of the processor's caches.
 
-The table has open addressing with linear probing. An eighth to two thirds of it are full. An entry contains
-the hash of its key, so growth and most comparisons need not read the keys.
+The table has open addressing with linear probing. An eighth to two thirds of it are full. An entry
+contains the hash of its key, so growth and most comparisons need not read the keys.
 """
 
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree  # tracemalloc counts this memory
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, Py_XINCREF
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcpy
 
 from kstore_core.engine.prefetching cimport prefetch
 
@@ -21,13 +20,6 @@ __all__ = ["BytesMap"]
 
 cdef enum:
     SMALLEST = 8
-
-
-cdef inline bint equal(bytes one, bytes other) noexcept:
-    cdef Py_ssize_t size = PyBytes_GET_SIZE(one)
-    return size == PyBytes_GET_SIZE(other) and (
-        memcmp(PyBytes_AS_STRING(one), PyBytes_AS_STRING(other), size) == 0
-    )
 
 
 @cython.final
@@ -82,7 +74,7 @@ cdef class BytesMap:
         cdef Entry *entry = &self.entries[at]
         while entry.key is not NULL and (
             entry.key is not <PyObject *>key
-            and (entry.hash != hashed or not equal(<bytes>entry.key, key))
+            and (entry.hash != hashed or <bytes>entry.key != key)
         ):
             at = (at + 1) & self.mask
             entry = &self.entries[at]
@@ -90,7 +82,7 @@ cdef class BytesMap:
 
     cdef int prefetch(self, bytes key) except -1:
         """Load the place of a key into the processor's caches."""
-        prefetch(<PyObject *>&self.entries[hash(key) & self.mask])
+        prefetch(&self.entries[hash(key) & self.mask])
         return 0
 
     cdef Py_ssize_t count_values(self) noexcept:

@@ -119,7 +119,7 @@ class LookupsMachine(OrderedMachine):
 @pytest.mark.parametrize("machine", [OrderedMachine, LookupsMachine])
 def test_a_life_of_changes_views_and_scans(machine):
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
+        machine, settings=settings(max_examples=80, stateful_step_count=40, deadline=None)
     )
 
 
