@@ -1,12 +1,15 @@
 """One directory, passed from one side to the other and back.
 
 Beside it lies another one in which Kafka Streams alone does the same. Whatever is asked of the one
-must give what the other gives, and at the end of every part the same rows must lie in both.
+must give what the other gives, and at the end of every part the same rows must lie in both. Kafka
+Streams does it once for all tests that pass the same on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -26,50 +29,118 @@ from tests.interop.lives import (
     writes,
 )
 from tests.interop.results import Cell
-from tests.interop.sides import Kafka, KStore, Side, data_rows
+from tests.interop.sides import Kafka, KStore, Operation, Side, data_rows
 from tests.support.sound import assert_sound
 
 LEFT = "index"
 """What verify finds after Kafka: index rows whose rows were deleted."""
 
 
+class Sitting(NamedTuple):
+    """What Kafka Streams alone answers from the opening of a directory to its closing.
+
+    Attributes
+    ----------
+    kind : Kind
+        The kind of store that it opens.
+    operations : list of dict
+    results : list
+    rows : list of tuple
+        The rows in the directory afterwards.
+    """
+
+    kind: Kind
+    operations: list[Operation]
+    results: list[Any]
+    rows: list[tuple[str, str, str, str]]
+
+
+class Alone:
+    """Directories in which Kafka Streams alone works."""
+
+    def __init__(self, kafka: Harness, new_directory: Callable[[], Path]) -> None:
+        self._kafka = kafka
+        self._new_directory = new_directory
+        self._lives: dict[str, list[Sitting]] = {}
+        self._upgrades: dict[tuple[str, str], list[Sitting]] = {}
+
+    def life(self, kind: Kind) -> list[Sitting]:
+        """The sittings of a directory, one for each part."""
+        if kind.name not in self._lives:
+            self._lives[kind.name] = list(self._live(kind, self._new_directory()))
+        return self._lives[kind.name]
+
+    def upgrade(self, older: Kind, newer: Kind) -> list[Sitting]:
+        """The sittings of a directory that is upgraded; the first one writes the older format."""
+        edge = older.name, newer.name
+        if edge not in self._upgrades:
+            self._upgrades[edge] = list(self._upgraded(older, newer, self._new_directory()))
+        return self._upgrades[edge]
+
+    def _live(self, kind: Kind, directory: Path) -> Iterator[Sitting]:
+        for part in range(PARTS):
+            operations = [
+                STATE, *wake(kind, part), *reads(kind), *writes(kind, part), *reads(kind), STATE
+            ]  # fmt: skip
+            results = sit(Kafka(self._kafka), kind, directory, operations)
+            rows = data_rows(self._kafka, kind, directory, first_segment=first_segment(kind, part))
+            yield Sitting(kind, operations, results, rows)
+
+    def _upgraded(self, older: Kind, newer: Kind, directory: Path) -> Iterator[Sitting]:
+        side, asked = Kafka(self._kafka), reads(newer)
+        written = [*writes(older, 0), everything(older)]
+        points = [lookup(older, row) for row in sit(side, older, directory / "other", written)[-1]]
+        for kind, operations in (
+            (older, [*writes(older, 0), *reads(older)]),
+            (newer, [*wake(newer, 0, 1), *scans(newer), *points[::3]]),
+            (newer, [STATE, *wake(newer, 0, 2), *asked, *points[1::3], *writes(newer, 1)]),
+            (newer, [STATE, *wake(newer, 1), *asked, *points[2::3], *writes(newer, 2)]),
+            (newer, [*wake(newer, 2), *asked]),
+        ):
+            results = sit(side, kind, directory / "alone", operations)
+            rows = data_rows(self._kafka, newer, directory / "alone")
+            assert_sound(directory / "alone", kind.spec, besides=LEFT)
+            yield Sitting(kind, operations, results, rows)
+
+
+@pytest.fixture(scope="module")
+def alone(kafka: Harness, tmp_path_factory: pytest.TempPathFactory) -> Alone:
+    """What Kafka Streams alone does, in directories of its own."""
+    return Alone(kafka, lambda: tmp_path_factory.mktemp("alone"))
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("first", ["Kafka", "kstore"])
 def test_a_directory_goes_to_the_other_side_and_back(
-    kafka: Harness, tmp_path: Path, cell: Cell, first: str, kind: Kind
+    kafka: Harness, alone: Alone, tmp_path: Path, cell: Cell, first: str, kind: Kind
 ) -> None:
     second = "kstore" if first == "Kafka" else "Kafka"
     with cell(kind, f"{first} writes, {second} goes on"):
-        pass_on(kafka, kafka, tmp_path, kind, first, second)
+        pass_on(alone, kafka, tmp_path, kind, first, second)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("first", ["Kafka", "kstore"])
 def test_a_directory_goes_to_a_newer_rocksdb_and_back(
-    kafka: Harness, newer: Harness, tmp_path: Path, newer_cell: Cell, first: str, kind: Kind
+    newer: Harness, alone: Alone, tmp_path: Path, newer_cell: Cell, first: str, kind: Kind
 ) -> None:
     second = "kstore" if first == "Kafka" else "Kafka"
     with newer_cell(kind, f"{first} writes, {second} goes on"):
-        pass_on(kafka, newer, tmp_path, kind, first, second)
+        pass_on(alone, newer, tmp_path, kind, first, second)
 
 
 def pass_on(
-    kafka: Harness, other: Harness, scratch: Path, kind: Kind, first: str, second: str
+    alone: Alone, kafka: Harness, directory: Path, kind: Kind, first: str, second: str
 ) -> None:
-    """Pass a directory between ``other`` and kstore, beside one that ``kafka`` has alone."""
-    sides: dict[str, Side] = {"Kafka": Kafka(other), "kstore": KStore()}
-    for part in range(PARTS):
+    """Pass a directory between ``kafka`` and kstore, beside one that Kafka Streams has alone."""
+    sides: dict[str, Side] = {"Kafka": Kafka(kafka), "kstore": KStore()}
+    for part, sitting in enumerate(alone.life(kind)):
         side = sides[second if part % 2 else first]
-        operations = [
-            STATE, *wake(kind, part), *reads(kind), *writes(kind, part), *reads(kind), STATE
-        ]  # fmt: skip
-        alone = sit(Kafka(kafka), kind, scratch / "alone", operations)
-        passed = sit(side, kind, scratch / "passed", operations)
-        assert not differing(side, kind, operations, alone, passed)
+        passed = sit(side, kind, directory, sitting.operations)
+        assert not differing(side, kind, sitting.operations, sitting.results, passed)
         live = first_segment(kind, part)
-        rows = data_rows(other, kind, scratch / "passed", first_segment=live)
-        assert rows == data_rows(kafka, kind, scratch / "alone", first_segment=live)
-        assert_sound(scratch / "passed", kind.spec, besides=LEFT)
+        assert data_rows(kafka, kind, directory, first_segment=live) == sitting.rows
+        assert_sound(directory, kind.spec, besides=LEFT)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -102,31 +173,26 @@ def test_kstore_reads_what_kafka_wrote_and_changes_nothing(
 @pytest.mark.parametrize(("older", "newer"), EDGES, ids=lambda kind: str(kind))
 @pytest.mark.parametrize("first", ["Kafka", "kstore"])
 def test_an_upgrade_is_finished_on_the_other_side(
-    kafka: Harness, tmp_path: Path, cell: Cell, first: str, older: Kind, newer: Kind
+    kafka: Harness,
+    alone: Alone,
+    tmp_path: Path,
+    cell: Cell,
+    first: str,
+    older: Kind,
+    newer: Kind,
 ) -> None:
     """The first side begins and moves some rows, the other moves more, the first yet more."""
     sides: dict[str, Side] = {"Kafka": Kafka(kafka), "kstore": KStore()}
     second = "kstore" if first == "Kafka" else "Kafka"
-    asked = reads(newer)
     with cell(newer, f"upgrade begun by {first}"):
-        written = [*writes(older, 0), everything(older)]
-        found = sit(sides["Kafka"], older, tmp_path / "other", written)[-1]
-        points = [lookup(older, row) for row in found]
         left = []
-        for name, kind, operations in (
-            (first, older, [*writes(older, 0), *reads(older)]),
-            (first, newer, [*wake(newer, 0, 1), *scans(newer), *points[::3]]),
-            (second, newer, [STATE, *wake(newer, 0, 2), *asked, *points[1::3], *writes(newer, 1)]),
-            (first, newer, [STATE, *wake(newer, 1), *asked, *points[2::3], *writes(newer, 2)]),
-            (second, newer, [*wake(newer, 2), *asked]),
-        ):
-            alone = sit(sides["Kafka"], kind, tmp_path / "alone", operations)
-            passed = sit(sides[name], kind, tmp_path / "passed", operations)
-            assert not differing(sides[name], kind, operations, alone, passed)
-            rows = data_rows(kafka, newer, tmp_path / "passed")
-            assert rows == data_rows(kafka, newer, tmp_path / "alone")
-            for directory in ("passed", "alone"):
-                assert_sound(tmp_path / directory, kind.spec, besides=LEFT)
+        sittings = alone.upgrade(older, newer)
+        for name, sitting in zip((first, first, second, first, second), sittings, strict=True):
+            kind, operations, results, rows = sitting
+            passed = sit(sides[name], kind, tmp_path, operations)
+            assert not differing(sides[name], kind, operations, results, passed)
+            assert data_rows(kafka, newer, tmp_path) == rows
+            assert_sound(tmp_path, kind.spec, besides=LEFT)
             left.append(sum(1 for _, family, _, _ in rows if family == older.spec.format.namespace))
         assert left == sorted(left, reverse=True)
         if not newer.duplicates:  # of which a lookup moves none
