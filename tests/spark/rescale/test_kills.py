@@ -1,8 +1,13 @@
-"""A driver that is killed in a rescale leaves the earlier shards, or all of the new ones."""
+"""A driver that is killed in a rescale leaves the earlier shards, or all of the new ones.
+
+Of three steps, a driver is killed at one. At the others, the root is copied: a kill leaves the same
+files, and a driver takes long to start.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +22,7 @@ from kstore_core.spark.root.root import Root
 from tests.spark.map_state.task_runs import amounts, epoch, make_task
 from tests.spark.rescale.live_states import totals
 from tests.spark.rescale.runs import FOR_EVER, SHAPES, model, random_log, read, write
-from tests.spark.rescale.work import LIVE_STEPS, STEPS
+from tests.spark.rescale.work import LIVE_STEPS, STEPS, stopped_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +31,18 @@ pytestmark = pytest.mark.slow
 
 
 def killed(root: Path, step: str) -> None:
-    """Rescale the root to 3 shards in a driver that dies at a step."""
+    """Leave the root as a driver that rescales it to 3 shards leaves it if it dies at a step."""
+    if step.startswith("before"):
+        kill_driver(root, step)
+        return
+    copy = root.with_name(f"{root.name}-copy")
+    with stopped_at(step, lambda: shutil.copytree(root, copy)):
+        rescale(root, partitions=3)
+    shutil.rmtree(root)
+    copy.rename(root)
+
+
+def kill_driver(root: Path, step: str) -> None:
     child = subprocess.run(
         [sys.executable, "-m", "tests.spark.rescale.work", str(root), step],
         check=False,

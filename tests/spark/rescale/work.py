@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
@@ -24,20 +26,25 @@ LIVE_STEPS = {
 }
 
 
-def lethal(call: Any, when: str) -> Any:
-    """Return ``call``, before or after which this process is killed."""
+@contextmanager
+def stopped_at(step: str, stop: Callable[[], object]) -> Iterator[None]:
+    """Within the block, rescales call ``stop`` at a step."""
+    place, name, when = {**STEPS, **LIVE_STEPS}[step]
+    call = getattr(place, name)
 
-    def killing(*args: Any, **given: Any) -> Any:
+    def stopping(*args: Any, **given: Any) -> Any:
+        if when == "before":
+            stop()
+        result = call(*args, **given)
         if when == "after":
-            call(*args, **given)
-        os.kill(os.getpid(), signal.SIGKILL)
+            stop()
+        return result
 
-    return killing
+    with mock.patch.object(place, name, stopping):
+        yield
 
 
 if __name__ == "__main__":
-    root, step = sys.argv[1:]
-    place, name, when = {**STEPS, **LIVE_STEPS}[step]
     local_session(shuffle_partitions=2, driver_memory="512m")
-    with mock.patch.object(place, name, lethal(getattr(place, name), when)):
-        rescale(root, partitions=3)
+    with stopped_at(sys.argv[2], lambda: os.kill(os.getpid(), signal.SIGKILL)):
+        rescale(sys.argv[1], partitions=3)
