@@ -304,6 +304,41 @@ def test_a_value_without_a_timestamp_or_a_header_without_a_key_is_named() -> Non
     assert empty.to_pylist() == [None]
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("count", [65_535, 65_536, 65_551, 200_003])
+def test_two_threads_encode_many_rows_as_one_does(layout: Any, count: int) -> None:
+    kinds = [
+        (b"value", 1, [("k", b"v"), ("none", None)]),
+        (b"", -1, []),
+        None,
+        (b"long" * 20, 2**40, [("", b"x" * 200)]),
+        (b"n", 7, None),
+    ]
+    order = pa.array([number * 7 // 3 % 5 for number in range(count)])
+    values, times, headers = (column.take(order) for column in columns(kinds))
+    given: dict[str, Any] = {}
+    if layout != "aggregation_with_headers":
+        given["timestamps"] = times
+    if layout != "value_and_timestamp":
+        given["headers"] = headers
+    found = encode_column(values, **given, layout=layout)
+    found.validate(full=True)
+    small = {name: column.slice(0, 15) for name, column in given.items()}
+    # The first 15 rows have all kinds, and repeat.
+    expected = encode_column(values.slice(0, 15), **small, layout=layout)
+    assert found.equals(expected.take(pa.array([number % 15 for number in range(count)])))
+
+
+@pytest.mark.parametrize("bad", [[99_999], [3, 99_999], [49_999, 50_000], [50_000, 99_000]])
+def test_the_first_bad_one_of_many_rows_is_named(bad: list[int]) -> None:
+    lists: list[Any] = [[("k", b"")]] * 100_000
+    for row in bad:
+        lists[row] = [(None, b"")]
+    times = pa.array([1] * 100_000)
+    with pytest.raises(FormatError, match=f"row {bad[0]}: a header key is null"):
+        encode_column(pa.array([b"x"] * 100_000), times, header_column(lists))
+
+
 @pytest.mark.parametrize(
     ("row", "offset"),
     [("", 0), ("80", 0), ("01", 0), ("0400", 1), ("00ffff", 1), ("0402026b000000000000000000", 2)],

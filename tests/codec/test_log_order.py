@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,6 +47,35 @@ def test_the_last_of_equal_keys_and_times(records: list[Record]) -> None:
     last = {record: number for number, record in enumerate(records)}
     latest = latest_records(columns_of(records), by_timestamp=True)
     assert numbers(latest) == [last[record] for record in sorted(last)]
+
+
+MANY = 70_000
+"""Records that are sorted by two threads."""
+
+KEYS_OF_MANY: dict[str, Callable[[random.Random], bytes]] = {
+    "different": lambda dice: dice.randbytes(16),
+    "some equal": lambda dice: b"user-%05d" % dice.randrange(40_000),
+    "few": lambda dice: b"k%d" % dice.randrange(3),
+    "one": lambda _: b"12345678",
+    "most equal": lambda dice: b"a%d" % dice.randrange(9) if dice.random() < 0.1 else b"same key",
+    "equal at first": lambda dice: b"aaaaaaaa" + b"b" * dice.randrange(4),
+}
+
+
+@pytest.mark.parametrize("by_timestamp", [False, True])
+@pytest.mark.parametrize("kind", KEYS_OF_MANY)
+def test_the_last_of_many_records(kind: str, by_timestamp: bool) -> None:
+    dice = random.Random(3)
+    key_of = KEYS_OF_MANY[kind]
+    records = [(key_of(dice), dice.randrange(5)) for _ in range(MANY)]
+    last: dict[Any, int] = {
+        (key, time) if by_timestamp else key: number for number, (key, time) in enumerate(records)
+    }
+    latest = latest_records(columns_of(records), by_timestamp=by_timestamp)
+    assert numbers(latest) == [last[each] for each in sorted(last)]
+    assert latest.payload_bytes == sum(
+        len(records[number][0]) + len(b"%d" % number) for number in last.values()
+    )
 
 
 @given(RECORDS)

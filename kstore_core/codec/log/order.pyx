@@ -4,8 +4,9 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
-from libc.string cimport memcmp, memset
+from libc.string cimport memcmp, memmove, memset
 
+from kstore_core.codec.primitives.halves cimport run_halves
 from kstore_core.codec.primitives.integers cimport as_i64
 from kstore_core.codec.log.rows cimport refuse_null_key
 from kstore_core.codec.log.columns cimport RecordColumns, Slot
@@ -13,12 +14,26 @@ from kstore_core.engine.prefetching cimport prefetch
 
 cdef enum:
     AHEAD = 16      # records whose keys are prefetched before they are compared
+    MANY = 65536    # records for which two threads take less time than one
 
 
 # A record to sort. `prefix` contains the 8 bytes of its key after the prefix common to all keys.
 cdef struct Place:
     uint64_t prefix
     const Slot *slot
+
+
+# The places from `begin` to `end` (exclusive), which one thread prepares, and later reads.
+cdef struct Part:
+    Place *places
+    Py_ssize_t begin
+    Py_ssize_t end
+    const Slot *slots           # of all records, in the order of the log
+    Py_ssize_t skipped          # size of the prefix that all keys have in common
+    bint timed                  # take the last record of each key and time, not only of each key
+    Slot *latest                # room for the result
+    Py_ssize_t count            # records in the result
+    Py_ssize_t payload          # size of their keys, values and headers in bytes
 
 
 cdef uint64_t prefix_of(const Slot *slot, Py_ssize_t skipped) noexcept nogil:
@@ -115,28 +130,49 @@ cdef void sort_group(Place *places, Py_ssize_t count, bint timed) noexcept nogil
             return
 
 
-cdef void push_latest(
-    RecordColumns latest, Place *places, Py_ssize_t count, bint timed
-) noexcept nogil:
-    """Add the last record of each key, or of each key and time. The input is sorted by prefix."""
-    cdef Py_ssize_t begin = 0
-    cdef Py_ssize_t end = 0
+cdef void set_places(void *argument) noexcept nogil:
+    """Set the places of a part, in the order of the log."""
+    cdef Part *part = <Part *>argument
     cdef Py_ssize_t i
-    while begin < count:
-        while end < count and places[end].prefix == places[begin].prefix:
+    for i in range(part.begin, part.end):
+        part.places[i].slot = part.slots + i
+        part.places[i].prefix = prefix_of(part.places[i].slot, part.skipped)
+
+
+cdef void take_latest(void *argument) noexcept nogil:
+    """Take the last record of each key, or of each key and time. The part is sorted by prefix."""
+    cdef Part *part = <Part *>argument
+    cdef Place *places = part.places
+    cdef const Slot *slot
+    cdef Py_ssize_t begin = part.begin
+    cdef Py_ssize_t end = begin
+    cdef Py_ssize_t i
+    while begin < part.end:
+        while end < part.end and places[end].prefix == places[begin].prefix:
             # The slots and keys of neighbours are far from each other in memory.
-            prefetch(places[min(end + 2 * AHEAD, count - 1)].slot)
-            prefetch(places[min(end + AHEAD, count - 1)].slot.key)
+            prefetch(places[min(end + 2 * AHEAD, part.end - 1)].slot)
+            prefetch(places[min(end + AHEAD, part.end - 1)].slot.key)
             end += 1
-        sort_group(places + begin, end - begin, timed)
+        sort_group(places + begin, end - begin, part.timed)
         for i in range(begin, end):
+            slot = places[i].slot
             if (
                 i + 1 == end
                 or compare_keys(places + i, places + i + 1)
-                or (timed and places[i].slot.timestamp != places[i + 1].slot.timestamp)
+                or (part.timed and slot.timestamp != places[i + 1].slot.timestamp)
             ):
-                latest.push(places[i].slot)
+                part.latest[part.count] = slot[0]
+                part.count += 1
+                part.payload += slot.key_size + max(slot.value_size, 0) + slot.header_size
         begin = end
+
+
+cdef Py_ssize_t middle_of(const Place *places, Py_ssize_t count) noexcept nogil:
+    """Return an index near the middle that does not divide places with equal prefixes."""
+    cdef Py_ssize_t middle = count // 2
+    while middle < count and places[middle].prefix == places[middle - 1].prefix:
+        middle += 1
+    return middle
 
 
 def latest_records(columns, *, by_timestamp=False):
@@ -162,11 +198,10 @@ def latest_records(columns, *, by_timestamp=False):
     """
     cdef RecordColumns source = <RecordColumns?>columns
     cdef RecordColumns latest = part_of(source)
-    cdef bint timed = by_timestamp
+    cdef Part[2] parts
+    cdef Part *second = NULL
     cdef Py_ssize_t i
-    cdef Py_ssize_t skipped
     cdef Place *memory
-    cdef Place *places
     if not source.length:
         return latest
     for i in range(source.length):
@@ -175,14 +210,27 @@ def latest_records(columns, *, by_timestamp=False):
     memory = <Place *>malloc(2 * source.length * sizeof(Place))
     if memory is NULL:
         raise MemoryError(f"cannot allocate memory to sort {source.length} records")
+    memset(parts, 0, sizeof(parts))
+    parts[0].places, parts[0].slots, parts[0].end = memory, source.slots, source.length
+    parts[0].latest, parts[0].timed = latest.slots, by_timestamp
     with nogil:
-        skipped = common_prefix(source)
-        for i in range(source.length):
-            memory[i].slot = source.slots + i
-            memory[i].prefix = prefix_of(memory[i].slot, skipped)
-        places = sort_prefixes(memory, memory + source.length, source.length)
-        push_latest(latest, places, source.length, timed)
+        parts[0].skipped = common_prefix(source)
+        parts[1] = parts[0]
+        if source.length >= MANY:
+            second = parts + 1
+            parts[0].end = second.begin = source.length // 2
+        run_halves(set_places, parts, second)
+        parts[0].places = sort_prefixes(memory, memory + source.length, source.length)
+        parts[1].places = parts[0].places
+        if second is not NULL:
+            parts[0].end = second.begin = middle_of(second.places, source.length)
+            second.latest += second.begin
+        run_halves(take_latest, parts, second)
+        if second is not NULL:
+            memmove(latest.slots + parts[0].count, second.latest, second.count * sizeof(Slot))
     free(memory)
+    latest.length = parts[0].count + parts[1].count
+    latest.payload = parts[0].payload + parts[1].payload
     return latest
 
 
