@@ -13,15 +13,11 @@ from kstore_core.codec.arrow.output cimport (
     TextsOut, allocate_texts, end_text, free_texts, null_text, texts_array,
 )
 from kstore_core.codec.primitives.buffers cimport put
-from kstore_core.codec.primitives.halves cimport run_halves
+from kstore_core.codec.primitives.halves cimport MANY, run_halves
 from kstore_core.codec.arrow.layouts cimport Layout, layout_of
 from kstore_core.codec.primitives.wire cimport store_i64, store_varint, varint_size
 
 from kstore_core.errors import FormatError
-
-cdef enum:
-    MANY = 65536    # rows that two threads encode in less time than one
-
 
 cdef enum Trouble:
     NONE = 0
@@ -121,10 +117,11 @@ cdef uint8_t *write_headers(const HeaderLists *lists, int64_t row, uint8_t *here
 cdef void measure(void *argument) noexcept nogil:
     """Check every row of a part. Compute the size of its headers, and the total size."""
     cdef Part *part = <Part *>argument
-    part.trouble = measured(part.job, part)
+    part.trouble = measured(part)
 
 
-cdef Trouble measured(Job *job, Part *part) noexcept nogil:
+cdef Trouble measured(Part *part) noexcept nogil:
+    cdef Job *job = part.job
     cdef int64_t row
     cdef int64_t size
     cdef int64_t millis

@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcmp, memmove, memset
 
-from kstore_core.codec.primitives.halves cimport run_halves
+from kstore_core.codec.primitives.halves cimport MANY, run_halves
 from kstore_core.codec.primitives.integers cimport as_i64
 from kstore_core.codec.log.rows cimport refuse_null_key
 from kstore_core.codec.log.columns cimport RecordColumns, Slot
@@ -14,7 +14,6 @@ from kstore_core.engine.prefetching cimport prefetch
 
 cdef enum:
     AHEAD = 16      # records whose keys are prefetched before they are compared
-    MANY = 65536    # records for which two threads take less time than one
 
 
 # A record to sort. `prefix` contains the 8 bytes of its key after the prefix common to all keys.
@@ -226,8 +225,7 @@ def latest_records(columns, *, by_timestamp=False):
             parts[0].end = second.begin = middle_of(second.places, source.length)
             second.latest += second.begin
         run_halves(take_latest, parts, second)
-        if second is not NULL:
-            memmove(latest.slots + parts[0].count, second.latest, second.count * sizeof(Slot))
+        memmove(latest.slots + parts[0].count, parts[1].latest, parts[1].count * sizeof(Slot))
     free(memory)
     latest.length = parts[0].count + parts[1].count
     latest.payload = parts[0].payload + parts[1].payload
