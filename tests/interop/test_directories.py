@@ -61,23 +61,23 @@ class Alone:
     def __init__(self, kafka: Harness, new_directory: Callable[[], Path]) -> None:
         self._kafka = kafka
         self._new_directory = new_directory
-        self._lives: dict[str, list[Sitting]] = {}
-        self._upgrades: dict[tuple[str, str], list[Sitting]] = {}
+        self._kept: dict[tuple[str, ...], list[Sitting]] = {}
 
     def life(self, kind: Kind) -> list[Sitting]:
         """The sittings of a directory, one for each part."""
-        if kind.name not in self._lives:
-            self._lives[kind.name] = list(self._live(kind, self._new_directory()))
-        return self._lives[kind.name]
+        return self._once(self._live, kind)
 
     def upgrade(self, older: Kind, newer: Kind) -> list[Sitting]:
         """The sittings of a directory that is upgraded; the first one writes the older format."""
-        edge = older.name, newer.name
-        if edge not in self._upgrades:
-            self._upgrades[edge] = list(self._upgraded(older, newer, self._new_directory()))
-        return self._upgrades[edge]
+        return self._once(self._upgraded, older, newer)
 
-    def _live(self, kind: Kind, directory: Path) -> Iterator[Sitting]:
+    def _once(self, work: Callable[..., Iterator[Sitting]], *kinds: Kind) -> list[Sitting]:
+        names = tuple(kind.name for kind in kinds)
+        if names not in self._kept:
+            self._kept[names] = list(work(self._new_directory(), *kinds))
+        return self._kept[names]
+
+    def _live(self, directory: Path, kind: Kind) -> Iterator[Sitting]:
         for part in range(PARTS):
             operations = [
                 STATE, *wake(kind, part), *reads(kind), *writes(kind, part), *reads(kind), STATE
@@ -86,7 +86,7 @@ class Alone:
             rows = data_rows(self._kafka, kind, directory, first_segment=first_segment(kind, part))
             yield Sitting(kind, operations, results, rows)
 
-    def _upgraded(self, older: Kind, newer: Kind, directory: Path) -> Iterator[Sitting]:
+    def _upgraded(self, directory: Path, older: Kind, newer: Kind) -> Iterator[Sitting]:
         side, asked = Kafka(self._kafka), reads(newer)
         written = [*writes(older, 0), everything(older)]
         points = [lookup(older, row) for row in sit(side, older, directory / "other", written)[-1]]

@@ -29,10 +29,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
+KILLED = ("before the manifest", "before the switch")
+"""The steps at which a driver is killed."""
+
 
 def killed(root: Path, step: str) -> None:
     """Leave the root as a driver that rescales it to 3 shards leaves it if it dies at a step."""
-    if step.startswith("before"):
+    if step in KILLED:
         kill_driver(root, step)
         return
     copy = root.with_name(f"{root.name}-copy")
