@@ -74,7 +74,8 @@ class Parts:
         import numpy as np
         import pyarrow as pa
 
-        from kstore_core.spark.join.lookup import VersionIndex
+        from kstore_core.spark.join.lookup import VersionLookup
+        from kstore_core.spark.join.version_index import VersionIndex
 
         from .spark_data import HOUR_MS, log_table, rows_table
 
@@ -86,7 +87,7 @@ class Parts:
         begins = self.times.to_numpy()
         latest = np.arange(len(begins)) >= len(begins) - KEYS
         ends = pa.array(begins + HOUR_MS, mask=latest)
-        self.index = VersionIndex(self.keys, self.times, ends, [-1])
+        self.lookup = VersionLookup([VersionIndex(self.keys, self.times, ends, [-1])])
         rows = rows_table(ROWS // 10, KEYS)
         self.row_keys = rows["who"].combine_chunks().cast(pa.binary())
         self.row_times = rows["at"].combine_chunks()
@@ -97,7 +98,7 @@ class Parts:
         shards_of(self.keys, 4)
 
     def time_find(self) -> None:
-        self.index.find(self.row_keys, self.row_times)
+        self.lookup.find(self.row_keys, self.row_times)
 
     def time_restore_rocksdb(self) -> None:
         from kstore_core import open_state

@@ -6,6 +6,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
+from kstore_core.codec.arrow.gather cimport Gathered, View, gathered
 from kstore_core.codec.arrow.input cimport (
     Column, Texts, Times, is_set, open_column, text_at, text_valid,
 )
@@ -45,6 +46,7 @@ cdef struct Job:
     Headers wanted
     bint parsed                 # True for headers as lists, False for headers as bytes
     PyObject **items            # the rows as bytes objects and None; NULL for other rows
+    const View *views           # the rows as views; NULL for other rows
     bint plain_keys             # all header keys are ASCII
     Texts rows
     int64_t values              # size of all values in bytes
@@ -89,6 +91,8 @@ cdef inline Fault measure_headers(Job *job, Reader *reader) noexcept nogil:
 cdef inline bint is_null(const Job *job, int64_t row) noexcept nogil:
     if job.items is not NULL:
         return job.items[row] is Py_None
+    if job.views is not NULL:
+        return job.views[row].size < 0
     return not text_valid(&job.rows, row)
 
 
@@ -102,6 +106,9 @@ cdef inline Fault open_row(
     if job.items is not NULL:
         data = <const uint8_t *>PyBytes_AS_STRING(job.items[row])
         size = PyBytes_GET_SIZE(job.items[row])
+    elif job.views is not NULL:
+        data = job.views[row].data
+        size = job.views[row].size
     else:
         data = text_at(&job.rows, row, &size)
     open_reader(reader, data, size)
@@ -263,6 +270,10 @@ cdef object open_rows(object column, bint listed, Job *job, bint *wide):
     cdef tuple items
     cdef int64_t i
     cdef PackedBytes packed
+    if type(column) is Gathered:
+        job.rows.length = (<Gathered>column).length
+        job.views = (<Gathered>column).views
+        return column
     if type(column) is PackedBytes:
         packed = <PackedBytes>column
         job.rows.length = len(packed)
@@ -362,6 +373,36 @@ def decode_rows(rows, str layout, *, bint headers=True):
     if layout is not None:
         layout_of(layout, &parts)
     return decoded(rows, &parts, layout or "rows", PARSED if headers else LEFT_OUT, True)
+
+
+def decode_gathered(columns, positions, str layout, *, bint headers=True):
+    """Decode the stored values at some positions of columns.
+
+    The result and the errors are those of `decode_column`.
+
+    Parameters
+    ----------
+    columns : sequence of Arrow arrays of binary
+        The stored values. The positions of each array follow those of the array before it.
+    positions : Arrow array of int64
+        The positions to decode, in any order. A null position gives a null in every column of the
+        result.
+    layout : str or None
+        A layout of `decode_column`, or None if a stored value is only the value.
+    headers : bool
+        If False, the headers are omitted and not checked.
+
+    Raises
+    ------
+    IndexError
+        If the columns have no stored value at a position.
+    """
+    cdef Layout parts
+    memset(&parts, 0, sizeof(Layout))
+    if layout is not None:
+        layout_of(layout, &parts)
+    rows = gathered(columns, positions)
+    return decoded(rows, &parts, layout or "rows", PARSED if headers else LEFT_OUT, False)
 
 
 def decode_column(column, *, layout="value_timestamp_headers"):

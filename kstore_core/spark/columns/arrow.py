@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +17,16 @@ from kstore_core.errors import FormatError, SpecError
 if TYPE_CHECKING:
     from kstore_core.serdes import Serde
 
-__all__ = ["TIMESTAMP", "combined", "integers", "millis", "serialized", "sliced", "timestamps"]
+__all__ = [
+    "TIMESTAMP",
+    "combined",
+    "grouped",
+    "integers",
+    "millis",
+    "serialized",
+    "sliced",
+    "timestamps",
+]
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 """The Arrow type of a column of Spark timestamps."""
@@ -90,3 +101,23 @@ def combined(column: pa.ChunkedArray, what: str) -> pa.Array:
             )
         whole = whole.chunk(0)
     return whole
+
+
+def grouped(
+    batches: Iterable[pa.RecordBatch], *, size: int, rows: int = sys.maxsize
+) -> Iterator[pa.RecordBatch]:
+    """Concatenate batches to batches of at least ``rows`` rows or ``size`` bytes.
+
+    The last batch may be smaller.
+    """
+    group: list[pa.RecordBatch] = []
+    count = total = 0
+    for batch in batches:
+        group.append(batch)
+        count += batch.num_rows
+        total += batch.nbytes
+        if count >= rows or total >= size:
+            yield group[0] if len(group) == 1 else pa.concat_batches(group)
+            group, count, total = [], 0, 0
+    if group:
+        yield group[0] if len(group) == 1 else pa.concat_batches(group)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -12,8 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kstore_core.codec import explode_versions
+from kstore_core.codec.arrow.decoder import binary_column
 from kstore_core.spark.join.in_memory import NEVER, VERSIONS, InMemoryVersions
-from kstore_core.spark.join.shared_file import share_file
+from kstore_core.spark.join.shared_file import share_files
 from kstore_core.spark.join.snapshots import LAYOUT, open_snapshot, write_snapshot
 from kstore_core.spark.root.manifest import Shard
 from kstore_core.spark.shards.published import ShardReader
@@ -23,40 +24,66 @@ from kstore_core.tables.version_rows import rows_for
 __all__ = ["MOST_BYTES", "all_versions", "load_versions", "versions_of_keys"]
 
 MOST_BYTES = 2**31 - 1
-"""The greatest size in bytes of the versions in memory. An Arrow column cannot be larger."""
+"""The greatest size of the versions in a file, in bytes. An Arrow column cannot be larger."""
+
+_MOST_FILES = 16
+"""The greatest number of files of a snapshot. A process keeps each file open while it uses it."""
+
+_ROWS, _BYTES = 8192, 1024 * 1024
+"""The greatest number of rows of a table, and the size in bytes at which a table ends."""
 
 _INDEX_BYTES = 24
 """The approximate size of a version in the index, in bytes."""
 
 
 def load_versions(
-    reader: ShardReader, shards: Sequence[Shard], *, max_bytes: int, share_as: str | None = None
+    reader: ShardReader,
+    shards: Sequence[Shard],
+    *,
+    max_bytes: int,
+    share_as: Callable[[Sequence[Shard]], str] | None = None,
 ) -> InMemoryVersions | None:
     """Read all versions of ``shards``. Return None if the versions exceed ``max_bytes``.
 
-    If ``share_as`` is given, the processes of this machine share the memory of the versions. Only
-    the first process that calls the function with the name ``share_as`` reads the shards. If the
-    processes cannot share a file, each process has its own copy of the versions.
+    If ``share_as`` is given, the processes of this machine share the memory of the versions, and
+    the work of reading them: each shard is read by only one process. ``share_as`` returns a text
+    that identifies the versions of some shards. If the processes cannot share files, each process
+    reads all shards, and has its own copy of the versions.
     """
+    count = min(len(shards), _MOST_FILES)
+    parts = [shards[number::count] for number in range(count)]
+    written = 0
 
-    def write(file: BinaryIO) -> None:
-        horizons: list[int] = []
-        tables = _limited(_tables(reader, shards, horizons), min(max_bytes, MOST_BYTES))
-        write_snapshot(file, tables, horizons)
+    def write(number: int, file: BinaryIO) -> None:
+        nonlocal written
+        horizons = [NEVER] * len(shards)
+        tables = _tables(reader, shards, slice(number, None, count), horizons)
+        limit = min(max_bytes - written, MOST_BYTES)
+        write_snapshot(file, _limited(tables, limit), horizons)
+        written += file.tell()
 
+    def own(number: int) -> memoryview:
+        file = io.BytesIO()
+        write(number, file)
+        return file.getbuffer()
+
+    files: list[memoryview] | None = None
     try:
         if share_as is not None:
+            names = [
+                repr((LAYOUT, len(shards), number, share_as(part)))
+                for number, part in enumerate(parts)
+            ]
             with contextlib.suppress(OSError):  # The device is full, or has no locks.
-                mapped = share_file(f"{LAYOUT}\n{share_as}", write)
-                if mapped is not None:
-                    if mapped.size() > max_bytes:  # Another process has a greater limit.
-                        return None
-                    return open_snapshot(memoryview(mapped), reader.spec)
-        own = io.BytesIO()
-        write(own)
+                mapped = share_files(names, write)
+                files = None if mapped is None else [memoryview(each) for each in mapped]
+        if files is None:
+            files = [own(number) for number in range(count)]
     except _TooLargeError:
         return None
-    return open_snapshot(own.getbuffer(), reader.spec)
+    # Another process may have written some files, with a limit of its own.
+    versions = open_snapshot(files, reader.spec)
+    return versions if not len(versions.lookup) or versions.nbytes <= max_bytes else None
 
 
 class _TooLargeError(Exception):
@@ -64,14 +91,13 @@ class _TooLargeError(Exception):
 
 
 def _tables(
-    reader: ShardReader, shards: Sequence[Shard], horizons: list[int]
+    reader: ShardReader, shards: Sequence[Shard], some: slice, horizons: list[int]
 ) -> Iterator[pa.Table]:
-    """Yield all versions of shards. Append the start of each shard's history to ``horizons``."""
-    for shard in shards:
-        horizons.append(NEVER)
-        if shard.path is not None:
-            with reader.open(shard) as store:
-                horizons[-1] = store.clock.horizon
+    """Yield all versions of some shards. Set the items of these shards in ``horizons``."""
+    for number in range(len(shards))[some]:
+        if shards[number].path is not None:
+            with reader.open(shards[number]) as store:
+                horizons[number] = store.clock.horizon
                 yield from all_versions(store)
 
 
@@ -91,8 +117,15 @@ def all_versions(store: Any) -> Iterator[pa.Table]:
     The tables contain no tombstones. The versions of each key are sorted from the oldest to the
     newest.
     """
-    for keys, rows in store.table.rows.scan(Bounds()):
-        yield _exploded(pa.array(keys, pa.binary()), pa.array(rows, pa.binary()))
+    chunks = store.table.rows.scan(Bounds())
+    while True:
+        read = getattr(chunks, "packed", None)
+        found = None if read is None else read(_ROWS, _BYTES)
+        if found is None:
+            found = next(chunks, None)
+        if found is None:
+            return
+        yield _exploded(*map(binary_column, found))
 
 
 def versions_of_keys(

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from kstore_core import arrow
-from kstore_core.codec import decode_column, split_column
+from kstore_core.codec.arrow.decoder import decode_gathered
 from kstore_core.spark.columns.arrow import combined
-from kstore_core.spark.join.lookup import VersionIndex
+from kstore_core.spark.join.lookup import VersionLookup
+from kstore_core.spark.join.version_index import VersionIndex
 from kstore_core.spec import StoreSpec
 
 __all__ = ["CACHE", "NEVER", "VERSIONS", "InMemoryVersions", "KeysAndTimes", "VersionsCache"]
@@ -43,29 +44,33 @@ This value is less than every time, because no version of an empty shard has exp
 
 _MOST_ENTRIES = 1024
 
+_MOST_FILES = 512
+"""The greatest number of files that the entries of a cache may keep open."""
+
 
 @dataclass(frozen=True, slots=True)
 class InMemoryVersions:
-    """Versions of keys, and an index of the versions.
+    """Versions of keys, and a lookup of the versions.
 
-    The value and the headers of a version are stored as one encoded string of bytes, so that a
-    lookup copies only one string. Only the versions that match a row are decoded.
+    The value and the headers of a version are stored as one encoded string of bytes. Only the
+    versions that match a row are decoded.
 
     Attributes
     ----------
     spec : StoreSpec
         The spec of the store.
-    index : VersionIndex
-        The index by key and time, which returns the positions of versions in ``stored``.
-    stored : Array
-        The encoded value and headers of each version.
+    lookup : VersionLookup
+        The lookup by key and time, which returns the positions of versions in ``stored``.
+    stored : tuple of Array
+        The encoded value and headers of each version. The positions of each array follow those of
+        the array before it.
     horizons : tuple of int
         The start of the history of each shard in ms. The first item belongs to the first shard.
     """
 
     spec: StoreSpec
-    index: VersionIndex
-    stored: pa.Array
+    lookup: VersionLookup
+    stored: tuple[pa.Array, ...]
     horizons: tuple[int, ...]
 
     rows_at_once: ClassVar[int] = 1
@@ -82,7 +87,8 @@ class InMemoryVersions:
         """
         whole = pa.concat_tables([VERSIONS.empty_table(), *tables])
         keys, stored, begins, ends = (combined(whole[name], name) for name in VERSIONS.names)
-        return cls(spec, VersionIndex(keys, begins, ends, horizons), stored, tuple(horizons))
+        lookup = VersionLookup([VersionIndex(keys, begins, ends, horizons)])
+        return cls(spec, lookup, (stored,), tuple(horizons))
 
     def for_rows(self, batch: pa.RecordBatch, keys_and_times: KeysAndTimes) -> InMemoryVersions:
         """Return this object, because it contains the versions of all keys of its shards."""
@@ -90,8 +96,8 @@ class InMemoryVersions:
 
     @property
     def nbytes(self) -> int:
-        """The approximate size of the versions and their index in bytes."""
-        return int(self.index.nbytes + self.stored.nbytes)
+        """The approximate size of the versions and their indexes in bytes."""
+        return self.lookup.nbytes + sum(int(each.nbytes) for each in self.stored)
 
     def columns(self, rows: pa.Array, *, headers: bool) -> list[pa.Array]:
         """Return the column of the values of some versions, and the column of their headers.
@@ -100,13 +106,14 @@ class InMemoryVersions:
         value. The values have the type of the value serde. If ``headers`` is false or the store has
         no headers, the result has only the column of the values.
         """
-        stored = self.stored.take(rows)
-        if not self.spec.format.headers:
-            return [arrow.to_typed(self.spec.value, stored)]
-        decode = decode_column if headers else split_column
-        values, _, lists = decode(stored, layout="aggregation_with_headers")
+        values, _, lists = decode_gathered(
+            self.stored,
+            rows,
+            "aggregation_with_headers" if self.spec.format.headers else None,
+            headers=headers,
+        )
         typed = arrow.to_typed(self.spec.value, values)
-        return [typed, lists] if headers else [typed]
+        return [typed] if lists is None else [typed, lists]
 
     def expired(self, keys: pa.Array, times: pa.Array) -> pa.Array:
         """Return a mask of the rows whose times are before the histories of their keys' shards.
@@ -154,13 +161,15 @@ class VersionsCache:
     def _evict(self, max_bytes: int) -> None:
         while len(self._entries) > _MOST_ENTRIES:
             self._entries.popitem(last=False)
-        sizes = {name: made.nbytes for name, made in self._entries.items() if made is not None}
-        total = sum(sizes.values())
-        for name, size in sizes.items():
-            if total <= max_bytes:
+        made = {name: each for name, each in self._entries.items() if each is not None}
+        size = sum(each.nbytes for each in made.values())
+        files = sum(len(each.stored) for each in made.values())
+        for name, each in made.items():
+            if size <= max_bytes and files <= _MOST_FILES:
                 break
             del self._entries[name]
-            total -= size
+            size -= each.nbytes
+            files -= len(each.stored)
 
 
 CACHE = VersionsCache()

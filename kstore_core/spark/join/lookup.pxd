@@ -1,22 +1,28 @@
 # cython: language_level=3
-from cpython.buffer cimport Py_buffer
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t
 
-from kstore_core.codec.arrow.input cimport Column, Texts, Times
 from kstore_core.spark.join.version_runs cimport Runs
 
 
-cdef class VersionIndex:
-    cdef Runs runs
-    cdef bint borrowed          # True if the arrays of `runs` are in `buffer`
-    cdef Py_buffer buffer
-
-    cdef int build(self, keys, begins, ends, horizons) except -1
-    cdef int point_into_buffer(
-        self, int64_t n_keys, int64_t n_versions, int64_t n_bytes, int shift
-    ) except -1
+# One of the indexes of a lookup.
+cdef struct Part:
+    const Runs *runs
+    int64_t base                # the position of the index's first version
 
 
-cdef int open_spans(
-    Column keys, Column begins, Column ends, str each, Texts *texts, Times *since, Times *until
-) except -1
+cdef struct Parts:
+    Part *all
+    int64_t count
+    int64_t shards
+
+
+cdef inline const Part *part_of(const Parts *parts, uint32_t hash) noexcept nogil:
+    """Return the index of the shard of the keys with this hash."""
+    if parts.count == 1:
+        return parts.all
+    return &parts.all[<int64_t>(hash & 0x7FFFFFFF) % parts.shards % parts.count]
+
+
+cdef class VersionLookup:
+    cdef tuple indexes
+    cdef Parts parts

@@ -1,22 +1,18 @@
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any, Self, final
 
 import pyarrow as pa
 
-__all__ = ["VersionIndex"]
+from kstore_core.spark.join.version_index import VersionIndex
+
+__all__ = ["VersionLookup"]
 
 @final
-class VersionIndex:
-    def __new__(cls, keys: Any, begins: Any, ends: Any, horizons: Sequence[int]) -> Self: ...
-    @staticmethod
-    def mapped(buffer: memoryview, shape: tuple[int, int, int, int]) -> VersionIndex: ...
+class VersionLookup:
+    def __new__(cls, indexes: Iterable[VersionIndex], shards: int = 1) -> Self: ...
     def __len__(self) -> int: ...
     @property
     def nbytes(self) -> int: ...
-    @property
-    def shape(self) -> tuple[int, int, int, int]: ...
-    @property
-    def arrays(self) -> list[memoryview]: ...
     def find(
         self, keys: Any, times: Any, tolerance_ms: int | None = None
     ) -> tuple[pa.Array, pa.Array, pa.Array]: ...

@@ -11,8 +11,7 @@ from kstore_core.spark.join.versions import Source
 from kstore_core.spark.root.manifest import manifest_spec
 from kstore_core.spark.root.root import loaded
 from kstore_core.spark.runtime.server import on_server
-from kstore_core.spark.shards.frames import shard_column
-from kstore_core.spark.shards.routing import route_to_shards
+from kstore_core.spark.runtime.worker_errors import told
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
@@ -90,17 +89,17 @@ def resolvable(names: Sequence[str]) -> tuple[str, ...]:
 def route_rows(df: DataFrame, source: Source, key: int, by: int | None = None) -> DataFrame:
     """Route each row of ``df`` to the task of its shard, if each task reads one shard.
 
+    The rows of the result are packed; see :mod:`kstore_core.spark.shards.packing`.
+
     Spark must be able to resolve the column names of ``df``; see `resolvable`. ``key`` is the
     position of the column of keys. ``by`` is the position of a column with the number of each row's
     shard; if ``by`` is None, the shard is computed from the key.
     """
-    from pyspark.sql import functions as F  # noqa: N812
+    from kstore_core.spark.shards.packing import Packing
 
     if source.everywhere:
         return df
     shards = len(source.shards)
-    if by is None:
-        shard = shard_column(F.col(df.columns[key]), source.reader.spec.key, shards)
-    else:
-        shard = F.col(df.columns[by]).cast("int")
-    return route_to_shards(df, shard, shards)
+    packing = Packing(shards, source.reader.spec.key, key, by)
+    packed = df.mapInArrow(told(packing.pack), "shard int, rows binary")
+    return packed.repartitionById(shards, "shard")

@@ -22,36 +22,51 @@ import fcntl
 import hashlib
 import mmap
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from kstore_core.errors import SpecError
 from kstore_core.spark.root.cache import cache_directory
 
-__all__ = ["share_file"]
+__all__ = ["share_files"]
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
-def share_file(name: str, write: Callable[[BinaryIO], None]) -> mmap.mmap | None:
-    """Map the shared file with this name into memory. If it is missing, ``write`` writes it first.
+def share_files(
+    names: Sequence[str], write: Callable[[int, BinaryIO], None]
+) -> list[mmap.mmap] | None:
+    """Map the shared files with these names into memory. If a file is missing, write it first.
 
-    While one process writes the file, other processes that need it wait. If ``write`` raises an
-    exception, no file remains. Return None if the system has no identifier of its boot, or if
-    the directory of the cache cannot be used.
+    ``write`` writes a file, and gets the position of the file's name in ``names``. Processes that
+    call the function with the same names at the same time share the work: a process first writes
+    the files that no other process writes, and then waits for the files of the other processes. If
+    ``write`` raises an exception, the file that it wrote does not remain. Return None if the system
+    has no identifier of its boot, or if the directory of the cache cannot be used.
     """
     try:
-        digest = hashlib.sha256(f"{_BOOT.read_text()}\n{name}".encode()).hexdigest()[:40]
+        boot = _BOOT.read_text()
         directory = cache_directory() / "joins"
         directory.mkdir(mode=0o700, exist_ok=True)
     except (OSError, SpecError):
         return None
-    path = directory / digest
-    while True:
-        mapped = _mapped(path) or _written(path, write)
-        if mapped is not None:
-            return mapped
+    paths = [
+        directory / hashlib.sha256(f"{boot}\n{name}".encode()).hexdigest()[:40] for name in names
+    ]
+    found: dict[Path, mmap.mmap] = {}
+    wait = False
+    while missing := [path for path in paths if path not in found]:
+        before = len(found)
+        for path in missing:
+            mapped = _mapped(path) or _written(path, partial(write, paths.index(path)), wait=wait)
+            if mapped is not None:
+                found[path] = mapped
+            if wait:
+                break
+        wait = len(found) == before
+    return [found[path] for path in paths]
 
 
 def _mapped(path: Path) -> mmap.mmap | None:
@@ -67,14 +82,20 @@ def _mapped(path: Path) -> mmap.mmap | None:
         os.close(descriptor)
 
 
-def _written(path: Path, write: Callable[[BinaryIO], None]) -> mmap.mmap | None:
-    """Write a file and map it. Return None if another process has begun to write the file."""
+def _written(path: Path, write: Callable[[BinaryIO], None], *, wait: bool) -> mmap.mmap | None:
+    """Write a file and map it. Return None if another process has begun to write the file.
+
+    If ``wait`` is true, wait for the other process, and map the file that it wrote, if there is
+    one.
+    """
     scratch = path.with_suffix(".tmp")
     descriptor = os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            if not wait:
+                return None
             fcntl.flock(descriptor, fcntl.LOCK_SH)  # This waits for the writer.
             return _map(descriptor) if _is_at(path, descriptor) else None
         if not _is_at(scratch, descriptor):
@@ -83,7 +104,9 @@ def _written(path: Path, write: Callable[[BinaryIO], None]) -> mmap.mmap | None:
             if path.exists():  # Another process has written the file meanwhile.
                 return None
             _remove_unused(path.parent, scratch)
-            os.ftruncate(descriptor, 0)  # A killed process may have begun to write.
+            if os.fstat(descriptor).st_size:  # A killed process has begun to write.
+                # ext4 writes every file that was truncated to the disk when it is closed.
+                os.ftruncate(descriptor, 0)
             with open(descriptor, "wb", closefd=False) as file:
                 write(file)
             scratch.rename(path)

@@ -1,34 +1,37 @@
-"""The file of a snapshot, which has all versions of some shards and their index.
+"""The files of a snapshot. Each file has all versions of some of the shards, and their index.
 
 ::
 
     the encoded versions, one after the other
     int32 offsets of the versions, and the end of the last one
     the arrays of the index
-    int64 start of the history of each shard
+    int64 start of the history of each shard, or `NEVER` if another file has the shard
     the numbers of `_TAIL`
 
-Each part begins at a multiple of 8 bytes. The file is read in place, so its numbers have the byte
-order of the machine. Only processes of one machine share the file.
+Each part begins at a multiple of 8 bytes. A file is read in place, so its numbers have the byte
+order of the machine. Only processes of one machine share a file. If a snapshot has `n` files, the
+file at the position `i` has the shards `i`, `i + n`, `i + 2 * n` and so on.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from kstore_core.spark.columns.arrow import combined
 from kstore_core.spark.join.in_memory import VERSIONS, InMemoryVersions
-from kstore_core.spark.join.lookup import VersionIndex
+from kstore_core.spark.join.lookup import VersionLookup
+from kstore_core.spark.join.version_index import VersionIndex
 from kstore_core.spec import StoreSpec
 
 __all__ = ["LAYOUT", "open_snapshot", "write_snapshot"]
 
-LAYOUT = 1
+LAYOUT = 2
 """The number of this layout. Increase it with every change of the file or of the index."""
 
 _TAIL = struct.Struct("=6q")
@@ -41,7 +44,8 @@ def write_snapshot(file: BinaryIO, tables: Iterable[pa.Table], horizons: list[in
     """Write the versions in ``tables``, which have the schema `VERSIONS`, to an empty file.
 
     Only the keys and times of the versions are collected in memory. Once the last table has been
-    read, ``horizons`` must contain the start of each shard's history in ms.
+    read, ``horizons`` must contain the start of each shard's history in ms. The start of a shard
+    without versions in ``tables`` is `NEVER`.
     """
     indexed = [pa.schema(_INDEXED).empty_table()]
     ends = [np.zeros(1, np.int32)]
@@ -67,8 +71,16 @@ def write_snapshot(file: BinaryIO, tables: Iterable[pa.Table], horizons: list[in
     file.write(_TAIL.pack(size, *index.shape, len(horizons)))
 
 
-def open_snapshot(data: memoryview, spec: StoreSpec) -> InMemoryVersions:
-    """Return the versions of a snapshot without copying them. ``data`` is the whole file."""
+def open_snapshot(files: Sequence[memoryview], spec: StoreSpec) -> InMemoryVersions:
+    """Return the versions of a snapshot without copying them. Each item of ``files`` is a file."""
+    opened = [_opened(data) for data in files]
+    horizons = np.max([starts for *_, starts in opened], axis=0).tolist()
+    lookup = VersionLookup([index for index, *_ in opened], len(horizons))
+    return InMemoryVersions(spec, lookup, tuple(stored for _, stored, _ in opened), tuple(horizons))
+
+
+def _opened(data: memoryview) -> tuple[VersionIndex, pa.Array, npt.NDArray[np.int64]]:
+    """Return the index, the encoded versions and the starts of the histories of a file."""
     size, n_keys, n_versions, n_bytes, shift, shards = _TAIL.unpack(data[-_TAIL.size :])
     offsets_at = _padded(size)
     index_at = offsets_at + _padded(4 * (n_versions + 1))
@@ -77,8 +89,7 @@ def open_snapshot(data: memoryview, spec: StoreSpec) -> InMemoryVersions:
     index = VersionIndex.mapped(data[index_at:index_end], (n_keys, n_versions, n_bytes, shift))
     buffers = [None, pa.py_buffer(data[offsets_at:index_at]), pa.py_buffer(data[:size])]
     stored = pa.Array.from_buffers(pa.binary(), n_versions, buffers)
-    horizons = np.frombuffer(data, np.int64, shards, horizons_at)
-    return InMemoryVersions(spec, index, stored, tuple(horizons.tolist()))
+    return index, stored, np.frombuffer(data, np.int64, shards, horizons_at)
 
 
 def _pad(file: BinaryIO) -> None:

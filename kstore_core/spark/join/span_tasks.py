@@ -70,7 +70,7 @@ class SpanTask:
         start = 0
         while start < batch.num_rows:
             start, rows, *pieces = overlaps(
-                versions.index,
+                versions.lookup,
                 keys,
                 begins,
                 ends,

@@ -2,12 +2,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from kstore_core.spark.join.lookup import VersionIndex
+from kstore_core.spark.join.lookup import VersionLookup
 
 __all__ = ["overlaps"]
 
 def overlaps(
-    index: VersionIndex,
+    lookup: VersionLookup,
     keys: Any,
     begins: Any,
     ends: Any,

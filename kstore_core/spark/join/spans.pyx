@@ -2,13 +2,15 @@
 # cython: embedsignature=True, embedsignature.format=clinic, cdivision=True
 """A function that finds, for Arrow columns of keys and spans of time, the overlapping versions."""
 
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from kstore_core.codec.arrow.input cimport Column, Texts, Times, is_set, open_column, text_at, text_valid
 from kstore_core.codec.arrow.output cimport TimesOut, allocate_times, free_times, null_time, times_array
-from kstore_core.spark.join.lookup cimport VersionIndex, open_spans
-from kstore_core.spark.join.version_runs cimport Key, Runs, Version, first_after, key_of, rounded_down
+from kstore_core.codec.keys.murmur2 cimport murmur2_hash
+from kstore_core.spark.join.lookup cimport Part, Parts, VersionLookup, part_of
+from kstore_core.spark.join.version_index cimport open_spans
+from kstore_core.spark.join.version_runs cimport Key, Version, first_after, key_of_hash, rounded_down
 
 __all__ = ["overlaps"]
 
@@ -24,7 +26,7 @@ cdef struct Pieces:
 
 
 def overlaps(
-    VersionIndex index not None, keys, begins, ends,
+    VersionLookup lookup not None, keys, begins, ends,
     *, bint gaps=False, int64_t start=0, int64_t limit=0,
 ):
     """Cut the span of time of each row into pieces, one piece for each version of the row's key.
@@ -44,7 +46,7 @@ def overlaps(
     with one value for each piece. The pieces are sorted by row and time. The columns contain:
 
     1. the position of the row,
-    2. the position of the version in the columns from which the index was made; null for a gap,
+    2. the position of the version, see :class:`VersionLookup`; null for a gap,
     3. the begin of the version; null for a gap,
     4. the begin of the piece,
     5. the end of the piece; null if the piece has no end.
@@ -69,7 +71,7 @@ def overlaps(
     try:
         with nogil:
             while next_row < texts.length and (limit < 1 or pieces.count < limit):
-                cut(&index.runs, &texts, &from_times, &to_times, next_row, gaps, &pieces)
+                cut(&lookup.parts, &texts, &from_times, &to_times, next_row, gaps, &pieces)
                 next_row += 1
         allocate_times(&pieces.rows, pieces.count)
         allocate_times(&pieces.versions, pieces.count)
@@ -79,7 +81,7 @@ def overlaps(
         pieces.count = 0
         with nogil:
             for i in range(start, next_row):
-                cut(&index.runs, &texts, &from_times, &to_times, i, gaps, &pieces)
+                cut(&lookup.parts, &texts, &from_times, &to_times, i, gaps, &pieces)
         return (
             next_row,
             times_array(&pieces.rows),
@@ -97,14 +99,16 @@ def overlaps(
 
 
 cdef void cut(
-    const Runs *runs, const Texts *keys, const Times *begins, const Times *ends, int64_t row,
+    const Parts *parts, const Texts *keys, const Times *begins, const Times *ends, int64_t row,
     bint gaps, Pieces *pieces,
 ) noexcept nogil:
     """Cut the span of the row at the position `row`, and add its pieces to `pieces`."""
     cdef Py_ssize_t size = 0
     cdef const uint8_t *data
+    cdef const Part *part = NULL
     cdef const Key *key = NULL
     cdef const Version *version
+    cdef uint32_t hash
     cdef int64_t at, here, end
     if not is_set(&begins.valid, row):
         return
@@ -112,26 +116,29 @@ cdef void cut(
     end = rounded_down(ends, row) if is_set(&ends.valid, row) else INT64_MAX
     if text_valid(keys, row):
         data = text_at(keys, row, &size)
-        key = key_of(runs, data, size)
+        hash = murmur2_hash(data, size)
+        part = part_of(parts, hash)
+        key = key_of_hash(part.runs, data, size, hash)
     if key is not NULL:
-        for at in range(max(first_after(runs, key, here) - 1, key.first), (key + 1).first):
-            version = &runs.versions[at]
+        for at in range(max(first_after(part.runs, key, here) - 1, key.first), (key + 1).first):
+            version = &part.runs.versions[at]
             if version.end <= here:
                 continue
             if version.begin >= end or here >= end:
                 break
             if version.begin > here:
                 if gaps:
-                    add(pieces, row, NULL, here, version.begin)
+                    add(pieces, row, NULL, NULL, here, version.begin)
                 here = version.begin
-            add(pieces, row, version, here, min(version.end, end))
+            add(pieces, row, part, version, here, min(version.end, end))
             here = min(version.end, end)
     if gaps and here < end:
-        add(pieces, row, NULL, here, end)
+        add(pieces, row, NULL, NULL, here, end)
 
 
 cdef inline void add(
-    Pieces *pieces, int64_t row, const Version *version, int64_t begin, int64_t end
+    Pieces *pieces, int64_t row, const Part *part, const Version *version,
+    int64_t begin, int64_t end,
 ) noexcept nogil:
     cdef int64_t at = pieces.count
     pieces.count += 1
@@ -146,5 +153,5 @@ cdef inline void add(
         null_time(&pieces.versions, at)
         null_time(&pieces.since, at)
     else:
-        pieces.versions.data[at] = version.row
+        pieces.versions.data[at] = part.base + version.row
         pieces.since.data[at] = version.begin

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kstore_core.errors import RetentionExceededError, SpecError
+from kstore_core.errors import RetentionExceededError
 from kstore_core.spark.join.versions import Source
-from kstore_core.spark.shards.routing import split_shard
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["JoinTask", "with_versions"]
 
 _GROUP_BYTES = 64 * 1024 * 1024
+_GROUP_ROWS = 10_000
+"""The number of rows to collect from packed rows, because a lookup of few rows is slow."""
 _OUT_ROWS = 20_000
 
 
@@ -43,8 +44,6 @@ class JoinTask:
     refuse_expired : bool
         If true, raise an error for a row that has no match and whose time is before the history of
         its key's shard.
-    check_shards : bool
-        If true, check that the key of each row belongs to the shard to which the row was routed.
     """
 
     source: Source
@@ -54,12 +53,10 @@ class JoinTask:
     inner: bool
     tolerance_ms: int | None
     refuse_expired: bool
-    check_shards: bool
 
     def join(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Join the rows of a task, and yield batches of the result."""
-        check = self._check_shard if self.check_shards else None
-        for some, versions in with_versions(self.source, batches, self._keys_and_times, check):
+        for some, versions in with_versions(self.source, batches, self._keys_and_times):
             yield self.joined(versions, some)
 
     def joined(self, versions: InMemoryVersions, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -69,11 +66,10 @@ class JoinTask:
         from kstore_core.spark.columns.arrow import timestamps
 
         given = batch.column(self.timestamp)
-        rows, begins, ends = versions.index.find(self._keys(batch), given, self.tolerance_ms)
+        rows, begins, ends = versions.lookup.find(self._keys(batch), given, self.tolerance_ms)
         if self.refuse_expired and rows.null_count:
             self._check_expired(versions, *self._keys_and_times(batch), rows)
-        own = batch if self.source.everywhere else split_shard(batch)[0]
-        columns = own.columns
+        columns = batch.columns
         if self.inner and rows.null_count:
             matched = rows.is_valid()
             columns = [column.filter(matched) for column in columns]
@@ -99,23 +95,6 @@ class JoinTask:
             times = pa.compute.floor_temporal(times, 1, "millisecond").cast(pa.timestamp("ms"))
         return self._keys(batch), times.cast(pa.int64())
 
-    def _check_shard(self, batch: pa.RecordBatch, shard: int) -> None:
-        import numpy as np
-
-        from kstore_core.spark.columns.shard_ids import shards_of
-
-        keys = self._keys(batch)
-        where = shards_of(keys, len(self.source.shards))
-        wrong = np.flatnonzero((where != shard) & keys.is_valid().to_numpy(zero_copy_only=False))
-        if len(wrong):
-            key = keys[int(wrong[0])].as_py()
-            raise SpecError(
-                f"a row with the key {key!r} has the partition {shard}, but the key belongs to "
-                f"shard {where[wrong[0]]} of {len(self.source.shards)}. Either the rows were not "
-                "partitioned by Kafka's murmur2, or the number of the topic's partitions differs "
-                "from the number of the store's shards. Leave out partition_by"
-            )
-
     def _check_expired(
         self, versions: InMemoryVersions, keys: pa.Array, times: pa.Array, rows: pa.Array
     ) -> None:
@@ -133,24 +112,23 @@ class JoinTask:
 
 
 def with_versions(
-    source: Source,
-    batches: Iterator[pa.RecordBatch],
-    keys_and_times: KeysAndTimes,
-    check: Callable[[pa.RecordBatch, int], None] | None = None,
+    source: Source, batches: Iterator[pa.RecordBatch], keys_and_times: KeysAndTimes
 ) -> Iterator[tuple[pa.RecordBatch, InMemoryVersions]]:
     """Split the rows of a task, and yield each piece with the versions that its rows may match.
 
-    If the rows were routed to one shard, the function calls ``check`` with the rows and the number
-    of this shard. ``check`` is not called if the task reads all shards.
+    If the task reads one shard, ``batches`` contains packed rows of this shard.
     """
-    first = next((batch for batch in batches if batch.num_rows), None)
+    from kstore_core.spark.columns.arrow import grouped
+    from kstore_core.spark.shards.packing import unpacked
+
+    numbered = ((None, batch) for batch in batches) if source.everywhere else unpacked(batches)
+    first = next((pair for pair in numbered if pair[1].num_rows), None)
     if first is None:
         return
-    shard = None if source.everywhere else _shard_of(first, len(source.shards))
-    with source.open(shard) as lookup:
-        for batch in groups(itertools.chain([first], batches), lookup.rows_at_once):
-            if check is not None and shard is not None:
-                check(batch, shard)
+    with source.open(first[0]) as lookup:
+        rows = (batch for _, batch in itertools.chain([first], numbered))
+        at_once = max(lookup.rows_at_once, 1 if source.everywhere else _GROUP_ROWS)
+        for batch in grouped(rows, rows=at_once, size=_GROUP_BYTES):
             yield from _in_memory(lookup, batch, keys_and_times)
 
 
@@ -169,35 +147,3 @@ def _in_memory(
         return
     for start in range(0, batch.num_rows, _OUT_ROWS):
         yield batch.slice(start, _OUT_ROWS), versions
-
-
-def _shard_of(batch: pa.RecordBatch, shards: int) -> int:
-    """Return the number of the shard to which the rows of a task were routed."""
-    shard = split_shard(batch)[1][0].as_py()
-    if shard is None or not 0 <= shard < shards:
-        raise SpecError(
-            f"a row has the partition {shard}, but the store has only the shards 0 to "
-            f"{shards - 1}. The rows do not come from a topic with {shards} partitions. Leave "
-            "out partition_by"
-        )
-    return int(shard)
-
-
-def groups(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Concatenate batches to batches of at least ``rows`` rows or 64 MiB.
-
-    The last batch may be smaller.
-    """
-    import pyarrow as pa
-
-    group: list[pa.RecordBatch] = []
-    count = size = 0
-    for batch in batches:
-        group.append(batch)
-        count += batch.num_rows
-        size += batch.nbytes
-        if count >= rows or size >= _GROUP_BYTES:
-            yield group[0] if len(group) == 1 else pa.concat_batches(group)
-            group, count, size = [], 0, 0
-    if group:
-        yield group[0] if len(group) == 1 else pa.concat_batches(group)

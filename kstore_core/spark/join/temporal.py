@@ -102,8 +102,7 @@ def temporal_join(
     partition_by : {"key", "partition"}
         How to choose the shard of a row. ``"key"`` chooses the shard by the murmur2 hash of the
         key. ``"partition"`` takes the shard from the column ``partition``, which Spark's Kafka
-        source provides. ``"partition"`` is faster, because Python need not hash the keys before the
-        shuffle. The job fails if a row is routed to a shard to which its key does not belong.
+        source provides, and the job fails if the key of a row does not belong to this shard.
     version : int, optional
         The version of the store to join. If None, the version that is newest when
         ``temporal_join`` is called. If ``follow`` is false, a stream reads this version as long as
@@ -181,12 +180,12 @@ def temporal_join(
         inner=how == "inner",
         tolerance_ms=tolerance_ms,
         refuse_expired=on_expired == "error",
-        check_shards=partition_by == "partition",
     )
-    by = df.columns.index(_PARTITION) if task.check_shards else None
+    by = df.columns.index(_PARTITION) if partition_by == "partition" else None
     own = names == tuple(schema.names)
-    rows = route_rows(df if own else df.toDF(*names[: len(df.columns)]), source, task.key, by)
+    rows = df if own else df.toDF(*names[: len(df.columns)])
     try:
+        rows = route_rows(rows, source, task.key, by)
         joined = rows.mapInArrow(told(task.join), renamed(schema, names))
     except PySparkNotImplementedError as error:
         months = [f.name for f in schema.fields if "interval" in f.dataType.simpleString()]

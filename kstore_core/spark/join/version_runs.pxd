@@ -46,11 +46,10 @@ cdef Built build_runs(
     const int64_t *horizons, int64_t shards,
 ) noexcept nogil
 cdef void free_runs(Runs *runs) noexcept nogil
-cdef const Key *key_of(const Runs *runs, const uint8_t *data, Py_ssize_t size) noexcept nogil
 cdef const Key *key_of_hash(
     const Runs *runs, const uint8_t *data, Py_ssize_t size, uint32_t hash
 ) noexcept nogil
-cdef void fetch_ahead(const Runs *runs, const uint32_t *hashes, int count) noexcept nogil
+cdef void fetch_ahead(const Runs **tables, const uint32_t *hashes, int count) noexcept nogil
 cdef int64_t rounded_down(const Times *times, int64_t index) noexcept nogil
 
 

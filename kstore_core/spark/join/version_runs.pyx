@@ -55,14 +55,10 @@ cdef int64_t rounded_down(const Times *times, int64_t index) noexcept nogil:
     return whole - 1 if time < 0 and whole * times.divide != time else whole
 
 
-cdef const Key *key_of(const Runs *runs, const uint8_t *data, Py_ssize_t size) noexcept nogil:
-    """Return the entry of the key with these bytes, or NULL if the table has no such key."""
-    return key_of_hash(runs, data, size, murmur2_hash(data, size))
-
-
 cdef const Key *key_of_hash(
     const Runs *runs, const uint8_t *data, Py_ssize_t size, uint32_t hash
 ) noexcept nogil:
+    """Return the entry of the key with these bytes, or NULL if the table has no such key."""
     cdef uint64_t mask = last_slot(runs)
     cdef uint64_t at = first_slot(runs, hash)
     cdef uint64_t slot
@@ -78,22 +74,28 @@ cdef const Key *key_of_hash(
         at = (at + 1) & mask
 
 
-cdef void fetch_ahead(const Runs *runs, const uint32_t *hashes, int count) noexcept nogil:
+cdef void fetch_ahead(const Runs **tables, const uint32_t *hashes, int count) noexcept nogil:
     """Prefetch the slots, keys and versions that the lookups of `count` hashes will read.
+
+    The hash at the position `i` will be looked up in `tables[i]`.
 
     Each loop reads the memory that the previous loop prefetched. If the first slot for a hash
     contains another key, the function prefetches the memory of that key, which is harmless.
     """
     cdef int i
+    cdef const Runs *runs
     cdef uint64_t slot
     cdef const Key *key
     for i in range(count):
+        runs = tables[i]
         prefetch(&runs.slots[first_slot(runs, hashes[i])])
     for i in range(count):
+        runs = tables[i]
         slot = runs.slots[first_slot(runs, hashes[i])]
         if slot:
             prefetch(&runs.keys[number_in(slot)])
     for i in range(count):
+        runs = tables[i]
         slot = runs.slots[first_slot(runs, hashes[i])]
         if slot:
             key = &runs.keys[number_in(slot)]

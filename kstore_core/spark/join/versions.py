@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kstore_core.errors import StateError
@@ -72,19 +73,13 @@ class Source:
         if self.follow:
             every, reader = _newest(self)
         shards = every if shard is None else (every[shard],)
-        stored = (
-            str(reader.root),
-            tuple(each.path for each in shards),
-            reader.spec.format.name,
-            reader.spec.history_retention_ms,
-        )
-        # The paths alone do not identify the files, because another root may have been copied to
-        # the path of a deleted root.
-        files = tuple(file.sha256 for each in shards for file in each.files)
         versions = CACHE.get(
-            (*stored, files, reader.spec.value.name, self.cache_bytes),
+            (_identity(reader, shards), reader.spec.value.name, self.cache_bytes),
             lambda: load_versions(
-                reader, shards, max_bytes=self.cache_bytes, share_as=repr((stored, files))
+                reader,
+                shards,
+                max_bytes=self.cache_bytes,
+                share_as=partial(_identity, reader),
             ),
             max_bytes=self.cache_bytes,
         )
@@ -99,6 +94,18 @@ class Source:
                 ),
                 reader.spec,
             )
+
+
+def _identity(reader: ShardReader, shards: Sequence[Shard]) -> str:
+    """Return a text that identifies the versions of some shards.
+
+    The paths alone do not identify the files, because another root may have been copied to the path
+    of a deleted root.
+    """
+    paths = [each.path for each in shards]
+    files = [file.sha256 for each in shards for file in each.files]
+    spec = reader.spec
+    return repr((str(reader.root), paths, files, spec.format.name, spec.history_retention_ms))
 
 
 @dataclass(frozen=True, slots=True)

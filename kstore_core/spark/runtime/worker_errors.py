@@ -21,6 +21,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from kstore_core.errors import KStoreError
+from kstore_core.spark.runtime.worker_memory import freeze_modules
 
 __all__ = ["kstore_error", "told", "typed_errors", "without_traceback"]
 
@@ -60,6 +61,7 @@ def _run(
 ) -> Iterator[Result]:
     with without_traceback():
         yield from function(items)
+        freeze_modules()
 
 
 @contextmanager

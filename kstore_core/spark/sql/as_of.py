@@ -179,7 +179,6 @@ class AsOf:
             inner=False,
             tolerance_ms=None,
             refuse_expired=False,
-            check_shards=False,
         )
         with without_traceback():
             batches = (self._checked(keys, times) for keys, times in columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,45 +101,71 @@ def test_a_versions_is_no_bigger_than_asked(root: Path) -> None:
     assert load_versions(reader, shards[:1], max_bytes=whole.nbytes) is not None
 
 
+def named(name: str) -> Callable[[Sequence[Shard]], str]:
+    return lambda _: name
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="files are shared on Linux")
 def test_processes_share_the_versions_of_a_name(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KSTORE_SHARD_CACHE", str(tmp_path))
     shards = [Shard(n, f"shard-{n}") for n in range(SHARDS)]
-    reader, missing = reader_of(root), [Shard(0, "missing")]
+    reader, missing = reader_of(root), [Shard(n, "missing") for n in range(SHARDS)]
     own = load_versions(reader, shards, max_bytes=10**9)
-    first = load_versions(reader, shards, max_bytes=10**9, share_as="a")
-    again = load_versions(reader, missing, max_bytes=10**9, share_as="a")
+    first = load_versions(reader, shards, max_bytes=10**9, share_as=named("a"))
+    again = load_versions(reader, missing, max_bytes=10**9, share_as=named("a"))
     assert own is not None
+    keys = pa.concat_arrays([pa.array([row.key]) for row in LOG])
+    times = pa.array([row.timestamp for row in LOG])
+    wanted = own.lookup.find(keys, times)
     for shared in (first, again):
         assert shared is not None
         assert shared.stored == own.stored
-        assert shared.index.arrays == own.index.arrays
+        assert shared.lookup.find(keys, times) == wanted
         assert shared.horizons == own.horizons
-    assert load_versions(reader, missing, max_bytes=own.nbytes // 2, share_as="a") is None
-    assert load_versions(reader, shards, max_bytes=own.nbytes // 2, share_as="b") is None
+    assert load_versions(reader, missing, max_bytes=own.nbytes // 2, share_as=named("a")) is None
+    assert load_versions(reader, shards, max_bytes=own.nbytes // 2, share_as=named("b")) is None
     with pytest.raises(StateError, match="missing"):
-        load_versions(reader, missing, max_bytes=10**9, share_as="c")
-    assert len(list((tmp_path / "joins").iterdir())) == 1
+        load_versions(reader, missing, max_bytes=10**9, share_as=named("c"))
+    assert len(list((tmp_path / "joins").iterdir())) == SHARDS
+
+
+def test_more_shards_than_files_share_the_files(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = [Shard(n, f"shard-{n}") for n in range(SHARDS)]
+    keys, times = pa.array([row.key for row in LOG]), pa.array([row.timestamp for row in LOG])
+    found = []
+    for most in (1, SHARDS - 1, SHARDS, 16):
+        monkeypatch.setattr(histories, "_MOST_FILES", most)
+        versions = load_versions(reader_of(root), shards, max_bytes=10**9)
+        assert versions is not None
+        assert len(versions.stored) == min(most, SHARDS)
+        rows, *spans = versions.lookup.find(keys, times)
+        found.append((spans, versions.columns(rows, headers=True), versions.horizons))
+    assert found[0][0][0].null_count < len(LOG) - 200
+    assert found[1:] == found[:1] * 3
 
 
 def test_versions_are_read_without_room_for_a_shared_file(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(name: str, write: object) -> None:
+    def full(names: object, write: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(histories, "share_file", full)
-    versions = load_versions(reader_of(root), [Shard(0, "shard-0")], max_bytes=10**9, share_as="a")
+    monkeypatch.setattr(histories, "share_files", full)
+    versions = load_versions(
+        reader_of(root), [Shard(0, "shard-0")], max_bytes=10**9, share_as=named("a")
+    )
     assert versions is not None
-    assert len(versions.index) > 30
+    assert len(versions.lookup) > 30
 
 
 def test_a_shard_without_a_path_is_empty(root: Path) -> None:
     versions = load_versions(reader_of(root), [Shard(0)], max_bytes=0)
     assert versions is not None
-    assert len(versions.index) == 0
+    assert len(versions.lookup) == 0
     keys, times = pa.array([b"a"]), pa.array([-(2**62)])
     assert versions.expired(keys, times).to_pylist() == [False]
 

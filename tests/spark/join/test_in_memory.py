@@ -12,6 +12,7 @@ import pytest
 from kstore_core import serdes, stores
 from kstore_core.arrow import headers_type
 from kstore_core.codec import encode_aggregation_with_headers, partition
+from kstore_core.spark.join import in_memory
 from kstore_core.spark.join.in_memory import (
     CACHE,
     NEVER,
@@ -43,26 +44,26 @@ def test_it_gives_typed_values_and_headers() -> None:
     stored = encode_aggregation_with_headers(b"y", [("h", None)])
     tables = [table(b"a", 5, b"\0x"), table(b"b", 1, stored)]
     versions = InMemoryVersions.of(spec_of(headers=True, value=serdes.UTF8), tables, [0])
-    rows, *_ = versions.index.find(pa.array([b"b", b"c", b"a"]), pa.array([9, 9, 9]))
+    rows, *_ = versions.lookup.find(pa.array([b"b", b"c", b"a"]), pa.array([9, 9, 9]))
     values, headers = versions.columns(rows, headers=True)
     assert (values.type, headers.type) == (pa.string(), headers_type())
     assert values.to_pylist() == ["y", None, "x"]
     assert headers.to_pylist() == [[{"key": "h", "value": None}], None, []]
     assert [c.to_pylist() for c in versions.columns(rows, headers=False)] == [["y", None, "x"]]
-    assert versions.nbytes > versions.index.nbytes > 0
+    assert versions.nbytes > versions.lookup.nbytes > 0
 
 
 def test_a_format_without_headers_has_bare_values() -> None:
     spec = spec_of(headers=False, value=serdes.INT64)
     versions = InMemoryVersions.of(spec, [table(b"a", 5, b"\0" * 7 + b"\2")], [0])
-    rows, *_ = versions.index.find(pa.array([b"a", b"c"]), pa.array([9, 9]))
+    rows, *_ = versions.lookup.find(pa.array([b"a", b"c"]), pa.array([9, 9]))
     assert [c.to_pylist() for c in versions.columns(rows, headers=False)] == [[2, None]]
 
 
 def test_an_empty_one_finds_nothing() -> None:
     empty = InMemoryVersions.of(spec_of(headers=True, value=serdes.FLOAT64), [], [NEVER])
     keys, times = pa.array([b"a", None]), pa.array([1, 2])
-    rows, *_ = empty.index.find(keys, times)
+    rows, *_ = empty.lookup.find(keys, times)
     columns = empty.columns(rows, headers=True)
     assert [column.type for column in columns] == [pa.float64(), headers_type()]
     assert [column.to_pylist() for column in columns] == [[None, None]] * 2
@@ -131,6 +132,22 @@ def test_the_cache_remembers_a_bounded_number_of_names() -> None:
     assert made == list(range(1_025))
     ask(0)
     assert made[-1] == 0
+
+
+def test_the_cache_keeps_a_bounded_number_of_files_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_memory, "_MOST_FILES", 2)
+    cache, made = VersionsCache(), []
+
+    def ask(name: str) -> None:
+        def make() -> InMemoryVersions:
+            made.append(name)
+            return one()
+
+        assert cache.get(name, make, max_bytes=10**9) is not None
+
+    for name in "abacabb":
+        ask(name)
+    assert made == ["a", "b", "c", "b"]
 
 
 def test_the_cache_distinguishes_other_files_at_the_same_paths(

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstore_core.codec import partition
-from kstore_core.spark.join.lookup import VersionIndex
+from kstore_core.spark.join.lookup import VersionLookup
 from kstore_core.spark.join.spans import overlaps
+from kstore_core.spark.join.version_index import VersionIndex
 
 FOREVER = 2**63 - 1
 KEYS = [b"", b"a", b"aa", b"b"]
@@ -40,13 +41,29 @@ def histories(draw: st.DrawFn) -> list[Version]:
     return draw(st.permutations(versions))
 
 
-def index_of(versions: Sequence[Version], horizons: Sequence[int] = (-(2**63),)) -> VersionIndex:
-    return VersionIndex(
-        pa.array([v.key for v in versions], pa.binary()),
-        pa.array([v.begin for v in versions], pa.int64()),
-        pa.array([None if v.end == FOREVER else v.end for v in versions], pa.int64()),
-        horizons,
+def lookup_of(
+    versions: Sequence[Version], horizons: Sequence[int] = (-(2**63),), indexes: int = 1
+) -> VersionLookup:
+    """A lookup in one or several indexes. For several, the versions must be sorted by index."""
+    parts: list[list[Version]] = [[] for _ in range(indexes)]
+    for version in versions:
+        parts[partition(version.key, len(horizons)) % indexes].append(version)
+    return VersionLookup(
+        [
+            VersionIndex(
+                pa.array([v.key for v in part], pa.binary()),
+                pa.array([v.begin for v in part], pa.int64()),
+                pa.array([None if v.end == FOREVER else v.end for v in part], pa.int64()),
+                horizons,
+            )
+            for part in parts
+        ],
+        len(horizons),
     )
+
+
+def by_index(versions: list[Version], shards: int, indexes: int) -> list[Version]:
+    return sorted(versions, key=lambda version: partition(version.key, shards) % indexes)
 
 
 def expected(
@@ -83,6 +100,7 @@ rows_of_keys = st.tuples(
     st.lists(st.integers(-100, 50), min_size=1, max_size=3),
     st.none() | st.integers(0, 10),
     st.booleans(),
+    st.integers(1, 3),
 )
 def test_every_row_finds_the_version_of_its_time(
     versions: list[Version],
@@ -90,14 +108,17 @@ def test_every_row_finds_the_version_of_its_time(
     horizons: list[int],
     tolerance: int | None,
     whole: bool,
+    indexes: int,
 ) -> None:
+    indexes = min(indexes, len(horizons))
+    versions = by_index(versions, len(horizons), indexes)
     if whole:
         rows = [(key, None if us is None else us // 1000 * 1000) for key, us in rows]
     keys = pa.array([key for key, _ in rows], pa.binary())
     times = pa.array([us for _, us in rows], pa.timestamp("us", tz="UTC"))
     if whole:
         times = times.cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
-    places, begins, ends = index_of(versions, horizons).find(keys, times, tolerance)
+    places, begins, ends = lookup_of(versions, horizons, indexes).find(keys, times, tolerance)
     wanted = [expected(versions, row, horizons, tolerance) for row in rows]
     assert places.to_pylist() == wanted
     assert begins.to_pylist() == [None if at is None else versions[at].begin for at in wanted]
@@ -135,17 +156,20 @@ spans = st.tuples(
 
 
 @settings(deadline=None)
-@given(histories(), st.lists(spans, max_size=12), st.booleans(), st.integers(0, 5))
+@given(
+    histories(), st.lists(spans, max_size=12), st.booleans(), st.integers(0, 5), st.integers(1, 3)
+)
 def test_spans_are_cut_at_the_versions_of_their_keys(
-    versions: list[Version], rows: list[Span], gaps: bool, limit: int
+    versions: list[Version], rows: list[Span], gaps: bool, limit: int, indexes: int
 ) -> None:
-    index = index_of(versions)
+    versions = by_index(versions, 3, indexes)
+    lookup = lookup_of(versions, [-(2**63)] * 3, indexes)
     keys = pa.array([key for key, _, _ in rows], pa.binary())
     begins = pa.array([begin for _, begin, _ in rows], pa.int64())
     ends = pa.array([None if end == FOREVER else end for *_, end in rows], pa.int64())
     found, start, calls = [], 0, 0
     while start < len(rows) or not calls:
-        start, *columns = overlaps(index, keys, begins, ends, gaps=gaps, start=start, limit=limit)
+        start, *columns = overlaps(lookup, keys, begins, ends, gaps=gaps, start=start, limit=limit)
         found += [list(piece) for piece in zip(*(c.to_pylist() for c in columns), strict=True)]
         calls += 1
     wanted = [pieces_of(versions, row, span, gaps) for row, span in enumerate(rows)]
@@ -168,10 +192,11 @@ def test_many_keys_are_told_apart() -> None:
     )
     assert len(index) == count + len(keys[::7])
     assert index.nbytes > 24 * len(index)
-    places, begins, _ = index.find(pa.array(keys), pa.array([7] * count))
+    lookup = VersionLookup([index])
+    places, begins, _ = lookup.find(pa.array(keys), pa.array([7] * count))
     assert places.to_pylist() == [None if n % 7 else count + n // 7 for n in range(count)]
     assert begins.drop_null().unique().to_pylist() == [5]
-    places, *_ = index.find(pa.array([*keys, b"x"]), pa.array([10] * (count + 1)))
+    places, *_ = lookup.find(pa.array([*keys, b"x"]), pa.array([10] * (count + 1)))
     assert places.to_pylist() == [*range(count), None]
 
 
@@ -185,7 +210,7 @@ def test_slices_are_read_where_they_lie() -> None:
     )
     keys = pa.array([b"x", b"a", None, b"b", b"a"])[1:]
     times = pa.array([9, 4, 4, 3, None])[1:]
-    assert [c.to_pylist() for c in index.find(keys, times)] == [
+    assert [c.to_pylist() for c in VersionLookup([index]).find(keys, times)] == [
         [0, None, 2, None],
         [1, None, 2, None],
         [5, None, 4, None],
@@ -193,16 +218,17 @@ def test_slices_are_read_where_they_lie() -> None:
 
 
 def test_tolerances_of_any_size_are_exact() -> None:
-    index = index_of([Version(b"a", -(2**62), FOREVER)])
+    lookup = lookup_of([Version(b"a", -(2**62), FOREVER)])
     rows = pa.array([b"a"] * 2), pa.array([-(2**62), 2**63 - 2])
-    assert index.find(*rows, 2**63 + 2**62 - 3)[0].to_pylist() == [0, None]
-    assert index.find(*rows, 2**63 + 2**62 - 2)[0].to_pylist() == [0, 0]
-    assert index.find(*rows, 2**80)[0].to_pylist() == [0, 0]
+    assert lookup.find(*rows, 2**63 + 2**62 - 3)[0].to_pylist() == [0, None]
+    assert lookup.find(*rows, 2**63 + 2**62 - 2)[0].to_pylist() == [0, 0]
+    assert lookup.find(*rows, 2**80)[0].to_pylist() == [0, 0]
 
 
 def test_what_does_not_fit_together_is_refused() -> None:
     keys, times = pa.array([b"a", b"b"]), pa.array([1, 2])
     index = VersionIndex(keys, times, times, [0])
+    lookup = VersionLookup([index])
     for given_ in ((keys, times, times[:1], [0]), (keys[:1], times, times, [0])):
         with pytest.raises(ValueError, match="one end time for each version"):
             VersionIndex(*given_)
@@ -212,12 +238,17 @@ def test_what_does_not_fit_together_is_refused() -> None:
         with pytest.raises(ValueError, match="the key or the start time of a version is null"):
             VersionIndex(*given_, [0])
     with pytest.raises(ValueError, match="2 keys and 1 times"):
-        index.find(keys, times[:1])
+        lookup.find(keys, times[:1])
     with pytest.raises(ValueError, match="tolerance_ms=-1"):
-        index.find(keys, times, -1)
+        lookup.find(keys, times, -1)
     with pytest.raises(TypeError, match="binary"):
-        index.find(times, times)
+        lookup.find(times, times)
     with pytest.raises(ValueError, match="for each row"):
-        overlaps(index, keys, times, times[:1])
+        overlaps(lookup, keys, times, times[:1])
     with pytest.raises(ValueError, match="start=3 is not a position"):
-        overlaps(index, keys, times, times, start=3)
+        overlaps(lookup, keys, times, times, start=3)
+    for indexes, shards in (([], 1), ([index] * 3, 2)):
+        with pytest.raises(ValueError, match=f"{len(indexes)} indexes of {shards} shards"):
+            VersionLookup(indexes, shards)
+    with pytest.raises(TypeError):
+        VersionLookup([None])  # type: ignore[list-item]

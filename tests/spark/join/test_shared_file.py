@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import subprocess
@@ -13,16 +14,16 @@ from typing import BinaryIO
 import pytest
 
 from kstore_core.spark.join import shared_file
-from kstore_core.spark.join.shared_file import share_file
+from kstore_core.spark.join.shared_file import share_files
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="files are shared on Linux")
 
 _WRITER = """
 import sys, time
 from pathlib import Path
-from kstore_core.spark.join.shared_file import share_file
+from kstore_core.spark.join.shared_file import share_files
 
-def write(file):
+def write(number, file):
     with open(sys.argv[1], "a") as calls:
         calls.write("x")
     file.write(b"half ")
@@ -31,7 +32,7 @@ def write(file):
         time.sleep(0.01)
     file.write(b"whole")
 
-sys.stdout.write(bytes(share_file("a", write)).decode())
+sys.stdout.write(" ".join(bytes(file).decode() for file in share_files(sys.argv[3:], write)))
 """
 
 
@@ -41,21 +42,23 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "joins"
 
 
-def says(text: bytes) -> object:
-    def write(file: BinaryIO) -> None:
+def shared(name: str, text: bytes) -> mmap.mmap | None:
+    def write(number: int, file: BinaryIO) -> None:
         file.write(text)
 
-    return write
+    files = share_files([name], write)
+    return None if files is None else files[0]
 
 
 def content(name: str, text: bytes) -> bytes:
-    mapped = share_file(name, says(text))  # type: ignore[arg-type]
+    mapped = shared(name, text)
     assert mapped is not None
     return bytes(mapped)
 
 
-def started(tmp_path: Path, blocked: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", _WRITER, str(tmp_path / "calls"), str(blocked)]
+def started(tmp_path: Path, blocked: Path, *names: str) -> subprocess.Popen[bytes]:
+    paths = [str(tmp_path / "calls"), str(blocked)]
+    command = [sys.executable, "-c", _WRITER, *paths, *(names or "a")]
     return subprocess.Popen(command, stdout=subprocess.PIPE)
 
 
@@ -74,7 +77,7 @@ def test_only_the_first_call_writes(directory: Path) -> None:
 
 
 def test_a_file_with_readers_stays(directory: Path) -> None:
-    mapped = share_file("a", says(b"first"))  # type: ignore[arg-type]
+    mapped = shared("a", b"first")
     assert content("b", b"other") == b"other"
     assert content("a", b"second") == b"first"
     assert mapped is not None
@@ -91,6 +94,24 @@ def test_other_processes_wait_for_the_writer(tmp_path: Path, directory: Path) ->
     blocked.unlink()
     assert [process.communicate(timeout=60)[0] for process in processes] == [b"half whole"] * 3
     assert (tmp_path / "calls").read_text() == "x"
+
+
+def test_processes_share_the_work(tmp_path: Path, directory: Path) -> None:
+    """The second process writes what the first one does not write yet, and waits for the rest."""
+    blocked = tmp_path / "blocked"
+    blocked.touch()
+    first = started(tmp_path, blocked, "a", "b")
+    wait_for_half(directory)
+    found = list(directory.glob("*.tmp"))
+    second = started(tmp_path, blocked, "a", "b")
+    begun = time.monotonic()
+    while len(list(directory.glob("*.tmp"))) == len(found):
+        assert time.monotonic() - begun < 60
+        time.sleep(0.01)
+    blocked.unlink()
+    for process in (first, second):
+        assert process.communicate(timeout=60)[0] == b"half whole half whole"
+    assert (tmp_path / "calls").read_text() == "xx"
 
 
 def test_a_killed_writer_leaves_no_file(tmp_path: Path, directory: Path) -> None:
@@ -121,12 +142,12 @@ def test_the_unfinished_file_of_a_killed_writer_is_removed(tmp_path: Path, direc
 
 
 def test_an_error_of_the_writer_leaves_no_file(directory: Path) -> None:
-    def write(file: BinaryIO) -> None:
+    def write(number: int, file: BinaryIO) -> None:
         file.write(b"half")
         raise RuntimeError("no")
 
     with pytest.raises(RuntimeError, match="no"):
-        share_file("a", write)
+        share_files("a", write)
     assert list(directory.iterdir()) == []
     assert content("a", b"whole") == b"whole"
 
@@ -141,7 +162,7 @@ def test_a_file_of_an_earlier_boot_is_not_read(
     boot.write_text("two")
     assert content("a", b"second") == b"second"
     boot.unlink()
-    assert share_file("a", says(b"third")) is None  # type: ignore[arg-type]
+    assert shared("a", b"third") is None
 
 
 def test_a_directory_that_cannot_be_used_is_no_error(
@@ -149,7 +170,7 @@ def test_a_directory_that_cannot_be_used_is_no_error(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("KSTORE_SHARD_CACHE", str(tmp_path / "file" / "below"))
-    assert share_file("a", says(b"first")) is None  # type: ignore[arg-type]
+    assert shared("a", b"first") is None
     monkeypatch.setenv("KSTORE_SHARD_CACHE", str(tmp_path))
     monkeypatch.setattr("os.getuid", lambda: 12345)
-    assert share_file("a", says(b"first")) is None  # type: ignore[arg-type]
+    assert shared("a", b"first") is None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,13 +17,14 @@ from hypothesis import strategies as st
 from kstore_core import stores
 from kstore_core.arrow import headers_type
 from kstore_core.codec import partition
-from kstore_core.errors import RetentionExceededError, SpecError, StateError
+from kstore_core.errors import RetentionExceededError, StateError
 from kstore_core.spark.join.in_memory import InMemoryVersions
 from kstore_core.spark.join.span_tasks import SpanTask
 from kstore_core.spark.join.tasks import JoinTask
 from kstore_core.spark.join.versions import ShardLookup, Source
 from kstore_core.spark.root.manifest import Manifest
 from kstore_core.spark.root.root import Root
+from kstore_core.spark.shards.packing import PACKED, Packing
 from tests.spark.support.logs import RETENTION, SHARDS, SPEC, Model, Record, make_log, plain_headers
 from tests.spark.support.shards import put_shards, source_of
 
@@ -55,28 +57,25 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
 
 def batches_of(rows: list[Row], size: int, *, by_shard: bool) -> list[list[pa.RecordBatch]]:
     """The rows of each task, in batches; for all shards at once, or a task a shard."""
-    numbered = [(number, key, time) for number, (key, time) in enumerate(rows)]
-    tasks: dict[int, list[Any]] = {}
-    for row in numbered:
-        where = 0 if not by_shard or row[1] is None else partition(row[1], SHARDS)
-        tasks.setdefault(where, []).append(row)
-    found = []
-    for shard, mine in tasks.items():
-        number, key, time = zip(*mine, strict=True)
-        columns = {
-            "number": pa.array(number),
-            "key": pa.array(key, pa.binary()),
-            "at": pa.array(time, pa.int64()),
-        }
-        if by_shard:
-            columns["shard"] = pa.array([shard] * len(mine), pa.int32())
-        found.append(pa.table(columns).to_batches(size))
-    return found
+    columns = {
+        "number": pa.array(range(len(rows))),
+        "key": pa.array([key for key, _ in rows], pa.binary()),
+        "at": pa.array([time for _, time in rows], pa.int64()),
+    }
+    batches = pa.table(columns).to_batches(size)
+    return packed(batches, 1) if by_shard else [batches]
+
+
+def packed(batches: list[pa.RecordBatch], key: int) -> list[list[pa.RecordBatch]]:
+    """The packed rows of the task of each shard."""
+    table = pa.Table.from_batches(Packing(SHARDS, SPEC.key, key).pack(iter(batches)), PACKED)
+    mine = [table.filter(pa.compute.equal(table["shard"], shard)) for shard in range(SHARDS)]
+    return [part.to_batches() for part in mine]
 
 
 def task_of(source: Source, **options: Any) -> JoinTask:
     names = ("number", "key", "at", "value", "begin", "end", "headers")
-    given_ = {"inner": False, "tolerance_ms": None, "refuse_expired": False, "check_shards": False}
+    given_ = {"inner": False, "tolerance_ms": None, "refuse_expired": False}
     return JoinTask(source, 1, 2, names, **{**given_, **options})
 
 
@@ -214,29 +213,6 @@ def test_too_much_at_once_is_looked_up_in_parts(
     assert joined(task, [batches]) == whole
 
 
-def test_rows_in_the_wrong_partition_are_refused(published: Published) -> None:
-    source = replace(published.kept, everywhere=False)
-    task = task_of(source, check_shards=True)
-    key = b"k3"
-    right = partition(key, SHARDS)
-
-    def batch(shard: int | None, key: bytes | None = key) -> list[list[pa.RecordBatch]]:
-        columns = [[0], [key], [1_800], [shard]]
-        types = [pa.int64(), pa.binary(), pa.int64(), pa.int32()]
-        arrays = [pa.array(c, t) for c, t in zip(columns, types, strict=True)]
-        return [[pa.record_batch(arrays, names=["number", "key", "at", "shard"])]]
-
-    assert joined(task, batch(right)) == wanted(MODEL, [(key, 1_800)], None, inner=False)
-    assert joined(task, batch(right - 1, None))[0][1:] == (None,) * 4
-    with pytest.raises(SpecError, match=rf"b'k3' has the partition .* belongs to shard {right} of"):
-        joined(task, batch((right + 1) % SHARDS))
-    for shard in (None, SHARDS, -1):
-        with pytest.raises(
-            SpecError, match=rf"partition {shard}, but the store has only the shards 0"
-        ):
-            joined(task, batch(shard))
-
-
 def test_a_task_without_rows_opens_nothing(published: Published) -> None:
     task = task_of(replace(published.kept, reader=None))
     empty = batches_of([(b"a", 1)], 1, by_shard=False)[0][0].slice(0, 0)
@@ -249,23 +225,17 @@ Span = tuple[bytes | None, int, int | None]
 
 
 def span_batches(spans: list[Span], *, by_shard: bool) -> list[list[pa.RecordBatch]]:
-    tasks = batches_of([(key, begin) for key, begin, _ in spans], 10**6, by_shard=by_shard)
-    found = []
-    for (batch,) in tasks:
-        numbers = batch.column("number").to_pylist()
-        columns = {
-            "key": pa.array([b"%d" % n for n in numbers]),
-            "timestamp": batch.column("at"),
-            "headers": pa.array(
-                [[{"key": "n", "value": None}] * (n % 3) for n in numbers], HEADERS
-            ),
-            "foreign_key": batch.column("key"),
-            "end": pa.array([spans[n][2] for n in numbers], pa.int64()),
-        }
-        if by_shard:
-            columns["shard"] = batch.column("shard")
-        found.append(pa.table(columns).to_batches(9))
-    return found
+    ((batch,),) = batches_of([(key, begin) for key, begin, _ in spans], 10**6, by_shard=False)
+    numbers = batch.column("number").to_pylist()
+    columns = {
+        "key": pa.array([b"%d" % n for n in numbers]),
+        "timestamp": batch.column("at"),
+        "headers": pa.array([[{"key": "n", "value": None}] * (n % 3) for n in numbers], HEADERS),
+        "foreign_key": batch.column("key"),
+        "end": pa.array([spans[n][2] for n in numbers], pa.int64()),
+    }
+    batches = pa.table(columns).to_batches(9)
+    return packed(batches, 3) if by_shard else [batches]
 
 
 HEADERS = headers_type()

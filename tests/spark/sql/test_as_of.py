@@ -57,7 +57,7 @@ def joined(source: Source, columns: Columns) -> list[dict[str, Any]]:
     """What temporal_join makes of the rows."""
     added = ["value", "timestamp", "valid_to", *(["headers"] if source.headers else [])]
     options: dict[str, Any] = {"inner": False, "tolerance_ms": None, "refuse_expired": False}
-    task = JoinTask(source, 0, 1, ("key", "time", *added), check_shards=False, **options)
+    task = JoinTask(source, 0, 1, ("key", "time", *added), **options)
     rows = [pa.RecordBatch.from_arrays(list(each), ["key", "time"]) for each in columns]
     return [row for batch in task.join(iter(rows)) for row in batch.select(added).to_pylist()]
 
