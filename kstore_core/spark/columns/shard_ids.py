@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from kstore_core.spark.columns.arrow import serialized
 from kstore_core.spark.columns.key_shards import put_shards
-from kstore_core.spark.runtime.worker_memory import freeze_modules
 
 if TYPE_CHECKING:
     from kstore_core.serdes import Serde
@@ -63,6 +62,4 @@ class ShardOfKey:
     def __call__(self, keys: pa.Array) -> pa.Array:
         if self.tail:
             keys = pc.binary_slice(keys, 0, -self.tail)
-        shards = pa.array(shards_of(serialized(self.serde, keys), self.partitions))
-        freeze_modules()
-        return shards
+        return pa.array(shards_of(serialized(self.serde, keys), self.partitions))

@@ -21,12 +21,12 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from kstore_core.errors import KStoreError
-from kstore_core.spark.runtime.worker_memory import freeze_modules
+from kstore_core.spark.runtime.worker_memory import freeze_modules, is_worker
 
 __all__ = ["kstore_error", "told", "typed_errors", "without_traceback"]
 
-_RUNTIME, _HIDE = "SPARK_PYTHON_RUNTIME", "SPARK_HIDE_TRACEBACK"
-"""Environment variables of Spark, not of kstore. Spark sets the first variable for Python."""
+_HIDE = "SPARK_HIDE_TRACEBACK"
+"""An environment variable of Spark, not of kstore."""
 
 _NOTE = "\n[kstore: "
 _MOST = 2000
@@ -45,7 +45,7 @@ def without_traceback() -> Iterator[None]:
     try:
         yield
     except KStoreError as error:
-        if os.environ.get(_RUNTIME) == "PYTHON_WORKER":
+        if is_worker():
             os.environ[_HIDE] = "1"
             _add_note(error)
         raise

@@ -10,12 +10,17 @@ from __future__ import annotations
 import gc
 import os
 
-__all__ = ["WORKER", "freeze_modules"]
+__all__ = ["freeze_modules", "is_worker"]
 
-WORKER = "PYTHON_WORKER"
-"""The value of the environment variable ``SPARK_PYTHON_RUNTIME`` in Spark's Python processes."""
+_RUNTIME = "SPARK_PYTHON_RUNTIME"
+"""An environment variable of Spark, not of kstore. Spark sets it for its Python processes."""
 
 _done = False
+
+
+def is_worker() -> bool:
+    """Return True if this process is a Python process of Spark, which runs tasks."""
+    return os.environ.get(_RUNTIME) == "PYTHON_WORKER"
 
 
 def freeze_modules() -> None:
@@ -25,7 +30,7 @@ def freeze_modules() -> None:
     Outside of Spark's Python processes, the function has no effect.
     """
     global _done
-    if _done or os.environ.get("SPARK_PYTHON_RUNTIME") != WORKER:
+    if _done or not is_worker():
         return
     _done = True
     gc.collect()

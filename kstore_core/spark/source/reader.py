@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kstore_core.spark.runtime.worker_errors import without_traceback
+from kstore_core.spark.runtime.worker_memory import freeze_modules
 from kstore_core.spark.source.pushdown import PushFilters, narrowed
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class StoreReader(DataSourceReader):
         with without_traceback():
             if partition.value is not None:
                 yield from self._plan.task.read(partition.value)
+            freeze_modules()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle, without the parts, because Spark sends each task its part."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kstore_core.spark.runtime.worker_errors import told
-from kstore_core.spark.runtime.worker_memory import WORKER, freeze_modules
+from kstore_core.spark.runtime.worker_memory import freeze_modules
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +31,7 @@ print(first > 10_000, gc.get_freeze_count() <= first, len(kept))
 def test_only_the_first_call_in_a_process_of_spark_has_an_effect() -> None:
     found = subprocess.run(
         [sys.executable, "-c", _PROGRAM],
-        env={**os.environ, "SPARK_PYTHON_RUNTIME": WORKER},
+        env={**os.environ, "SPARK_PYTHON_RUNTIME": "PYTHON_WORKER"},
         capture_output=True,
         text=True,
         check=True,
