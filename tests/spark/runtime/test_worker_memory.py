@@ -6,15 +6,11 @@ import gc
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from kstore_core.spark.runtime.worker_errors import told
+import pytest
+
+from kstore_core.spark.runtime import worker_errors
 from kstore_core.spark.runtime.worker_memory import freeze_modules
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import SparkSession
 
 _PROGRAM = """
 import gc
@@ -39,24 +35,15 @@ def test_only_the_first_call_in_a_process_of_spark_has_an_effect() -> None:
     assert found.stdout.split() == ["True", "True", "1000"]
 
 
-def test_other_processes_are_left_alone() -> None:
-    before = gc.get_freeze_count()
+def test_other_processes_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(gc, "freeze")
+    monkeypatch.delattr(gc, "collect")
     freeze_modules()
-    assert gc.get_freeze_count() == before
 
 
-def _counts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    import gc
-
-    import pyarrow as pa
-
-    for _ in batches:
-        yield pa.RecordBatch.from_pydict({"frozen": [gc.get_freeze_count()]})
-
-
-def test_a_task_freezes_the_modules(spark: SparkSession) -> None:
-    """After the tasks of the first job, the processes of Spark have frozen their objects."""
-    rows = spark.range(0, 2, 1, 1)
-    rows.mapInArrow(told(_counts), "frozen long").collect()
-    (row,) = rows.mapInArrow(told(_counts), "frozen long").limit(1).collect()
-    assert row.frozen > 10_000
+def test_a_task_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(worker_errors, "freeze_modules", lambda: calls.append("frozen"))
+    task = worker_errors.told(lambda items: (calls.append(item) or item for item in items))
+    assert list(task(iter("ab"))) == ["a", "b"]
+    assert calls == ["a", "b", "frozen"]
