@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from .spark_data import SHARDS, Data
 
 COLUMNS = ("number", "value", "timestamp", "headers")
-EVERYWHERE = {"broadcast_bytes": 2 << 30, "cache_bytes": 2 << 30}
-"""The arguments with which every worker keeps the whole store in memory."""
+EVERYWHERE: dict[str, int] = {}
+"""The arguments with which every worker keeps the whole store in memory, which are the defaults."""
 APART = {"broadcast_bytes": 0}
 """The arguments with which rows are routed to their keys' shards, as for a large store."""
 
