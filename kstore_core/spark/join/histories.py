@@ -78,6 +78,7 @@ def load_versions(
                 mapped = share_files(names, write)
                 files = None if mapped is None else [memoryview(each) for each in mapped]
         if files is None:
+            written = 0
             files = [own(number) for number in range(count)]
     except _TooLargeError:
         return None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
+import io
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -160,6 +161,21 @@ def test_versions_are_read_without_room_for_a_shared_file(
     )
     assert versions is not None
     assert len(versions.lookup) > 30
+
+
+def test_files_before_a_full_device_do_not_count(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(names: object, write: Callable[[int, BinaryIO], None]) -> None:
+        write(0, io.BytesIO())
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    shards = [Shard(n, f"shard-{n}") for n in range(SHARDS)]
+    whole = load_versions(reader_of(root), shards, max_bytes=10**9)
+    assert whole is not None
+    monkeypatch.setattr(histories, "share_files", full)
+    size = whole.nbytes + 1000 * SHARDS
+    assert load_versions(reader_of(root), shards, max_bytes=size, share_as=named("a")) is not None
 
 
 def test_a_shard_without_a_path_is_empty(root: Path) -> None:
