@@ -89,6 +89,7 @@ class Parts:
         ends = pa.array(begins + HOUR_MS, mask=latest)
         self.lookup = VersionLookup([VersionIndex(self.keys, self.times, ends, [-1])])
         rows = rows_table(ROWS // 10, KEYS)
+        self.rows = rows.to_batches()
         self.row_keys = rows["who"].combine_chunks().cast(pa.binary())
         self.row_times = rows["at"].combine_chunks()
 
@@ -99,6 +100,13 @@ class Parts:
 
     def time_find(self) -> None:
         self.lookup.find(self.row_keys, self.row_times)
+
+    def time_pack_rows(self) -> None:
+        from kstore_core import serdes
+        from kstore_core.spark.shards.packing import Packing, unpacked
+
+        packed = Packing(4, serdes.UTF8, 1).pack(iter(self.rows))
+        assert sum(rows.num_rows for _, rows in unpacked(packed)) == len(self.row_keys)
 
     def time_restore_rocksdb(self) -> None:
         from kstore_core import open_state
