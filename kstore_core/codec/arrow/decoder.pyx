@@ -397,12 +397,7 @@ def decode_gathered(columns, positions, str layout, *, bint headers=True):
     IndexError
         If the columns have no stored value at a position.
     """
-    cdef Layout parts
-    memset(&parts, 0, sizeof(Layout))
-    if layout is not None:
-        layout_of(layout, &parts)
-    rows = gathered(columns, positions)
-    return decoded(rows, &parts, layout or "rows", PARSED if headers else LEFT_OUT, False)
+    return decode_rows(gathered(columns, positions), layout, headers=headers)
 
 
 def decode_column(column, *, layout="value_timestamp_headers"):

@@ -51,13 +51,13 @@ def load_versions(
     reads all shards, and has its own copy of the versions.
     """
     count = min(len(shards), _MOST_FILES)
-    parts = [shards[number::count] for number in range(count)]
+    parts = [range(number, len(shards), count) for number in range(count)]
     written = 0
 
     def write(number: int, file: BinaryIO) -> None:
         nonlocal written
         horizons = [NEVER] * len(shards)
-        tables = _tables(reader, shards, slice(number, None, count), horizons)
+        tables = _tables(reader, shards, parts[number], horizons)
         limit = min(max_bytes - written, MOST_BYTES)
         write_snapshot(file, _limited(tables, limit), horizons)
         written += file.tell()
@@ -71,7 +71,7 @@ def load_versions(
     try:
         if share_as is not None:
             names = [
-                repr((LAYOUT, len(shards), number, share_as(part)))
+                repr((LAYOUT, len(shards), number, share_as([shards[n] for n in part])))
                 for number, part in enumerate(parts)
             ]
             with contextlib.suppress(OSError):  # The device is full, or has no locks.
@@ -92,10 +92,10 @@ class _TooLargeError(Exception):
 
 
 def _tables(
-    reader: ShardReader, shards: Sequence[Shard], some: slice, horizons: list[int]
+    reader: ShardReader, shards: Sequence[Shard], numbers: range, horizons: list[int]
 ) -> Iterator[pa.Table]:
-    """Yield all versions of some shards. Set the items of these shards in ``horizons``."""
-    for number in range(len(shards))[some]:
+    """Yield all versions of the shards with some numbers. Set their items in ``horizons``."""
+    for number in numbers:
         if shards[number].path is not None:
             with reader.open(shards[number]) as store:
                 horizons[number] = store.clock.horizon

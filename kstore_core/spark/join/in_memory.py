@@ -44,7 +44,7 @@ This value is less than every time, because no version of an empty shard has exp
 
 _MOST_ENTRIES = 1024
 
-_MOST_FILES = 512
+_MOST_OPEN_FILES = 512
 """The greatest number of files that the entries of a cache may keep open."""
 
 
@@ -165,7 +165,7 @@ class VersionsCache:
         size = sum(each.nbytes for each in made.values())
         files = sum(len(each.stored) for each in made.values())
         for name, each in made.items():
-            if size <= max_bytes and files <= _MOST_FILES:
+            if size <= max_bytes and files <= _MOST_OPEN_FILES:
                 break
             del self._entries[name]
             size -= each.nbytes

@@ -1,4 +1,4 @@
-"""Memory-mapped files that all Python workers of a machine share. One worker writes each file.
+"""Memory-mapped files that all Python workers of a machine share. Each is written by one worker.
 
 ::
 

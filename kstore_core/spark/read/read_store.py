@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kstore_core.spark.root.manifest import manifest_spec
 from kstore_core.spark.root.root import loaded
 from kstore_core.spark.runtime.server import on_server
-from kstore_core.spark.runtime.worker_errors import without_traceback
+from kstore_core.spark.runtime.worker_errors import told
 from kstore_core.spark.shards.frames import spark_schema
 from kstore_core.spec import StoreSpec
 from kstore_core.types import Time
@@ -131,7 +131,9 @@ def frame_of(spark: SparkSession, plan: ReadPlan) -> DataFrame:
     """Return the DataFrame of a plan. It has one partition for each part of the plan."""
     count = len(plan.parts)
     numbers = spark.range(0, count, 1, max(count, 1))
-    return numbers.mapInArrow(_Parts(plan.task, plan.parts).read, spark_schema(plan.task.schema))
+    return numbers.mapInArrow(
+        told(_Parts(plan.task, plan.parts).read), spark_schema(plan.task.schema)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,6 @@ class _Parts:
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the parts whose positions in ``parts`` are in the first column of ``batches``."""
-        with without_traceback():
-            for batch in batches:
-                for place in batch.column(0).to_pylist():
-                    yield from self.task.read(self.parts[place])
+        for batch in batches:
+            for place in batch.column(0).to_pylist():
+                yield from self.task.read(self.parts[place])

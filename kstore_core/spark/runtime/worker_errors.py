@@ -51,16 +51,17 @@ def without_traceback() -> Iterator[None]:
         raise
 
 
-def told(function: Callable[[Iterator[Item]], Iterator[Result]]) -> Callable[..., Iterator[Result]]:
-    """Wrap the function of a task so that the driver can create the task's kstore errors again."""
+def told(function: Callable[[Item], Iterator[Result]]) -> Callable[..., Iterator[Result]]:
+    """Wrap the function of a task so that the driver can create the task's kstore errors again.
+
+    After a task, the process excludes the modules that the task imported from garbage collections.
+    """
     return partial(_run, function)
 
 
-def _run(
-    function: Callable[[Iterator[Item]], Iterator[Result]], items: Iterator[Item]
-) -> Iterator[Result]:
+def _run(function: Callable[[Item], Iterator[Result]], given: Item) -> Iterator[Result]:
     with without_traceback():
-        yield from function(items)
+        yield from function(given)
         freeze_modules()
 
 

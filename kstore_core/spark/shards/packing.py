@@ -116,7 +116,7 @@ def _written(pieces: Iterable[tuple[int, pa.RecordBatch]]) -> Iterator[pa.Record
     for shard, rows in pieces:
         with pa.ipc.new_stream(sink, rows.schema) as stream:
             stream.write_batch(rows)
-        # The readers use the streams in place, so each stream begins at a multiple.
+        # The readers use the streams in place, so each stream begins at a multiple of _ALIGNMENT.
         sink.write(bytes(-sink.tell() % _ALIGNMENT))
         shards.append(shard)
         ends.append(sink.tell())

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from kstore_core.spark.runtime.worker_errors import without_traceback
-from kstore_core.spark.runtime.worker_memory import freeze_modules
+from kstore_core.spark.runtime.worker_errors import told
 from kstore_core.spark.source.pushdown import PushFilters, narrowed
 
 if TYPE_CHECKING:
@@ -50,10 +49,8 @@ class StoreReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the Arrow batches of the part of ``partition``."""
-        with without_traceback():
-            if partition.value is not None:
-                yield from self._plan.task.read(partition.value)
-            freeze_modules()
+        if partition.value is not None:
+            yield from told(self._plan.task.read)(partition.value)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle, without the parts, because Spark sends each task its part."""

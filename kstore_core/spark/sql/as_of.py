@@ -13,8 +13,7 @@ from kstore_core.spark.join.plan import source_at
 from kstore_core.spark.join.tasks import JoinTask, with_versions
 from kstore_core.spark.join.versions import Source
 from kstore_core.spark.read.read_store import Timestamps
-from kstore_core.spark.runtime.worker_errors import without_traceback
-from kstore_core.spark.runtime.worker_memory import freeze_modules
+from kstore_core.spark.runtime.worker_errors import told
 from kstore_core.spark.shards.frames import accepted_types, spark_schema, spark_type
 from kstore_core.spec import StoreSpec
 
@@ -181,11 +180,9 @@ class AsOf:
             tolerance_ms=None,
             refuse_expired=False,
         )
-        with without_traceback():
-            batches = (self._checked(keys, times) for keys, times in columns)
-            for some, versions in with_versions(self.source, batches, task._keys_and_times):
-                yield self._structs(task.joined(versions, some))
-            freeze_modules()
+        batches = (self._checked(keys, times) for keys, times in columns)
+        for some, versions in with_versions(self.source, batches, task._keys_and_times):
+            yield self._structs(task.joined(versions, some))
 
     def _checked(self, keys: pa.Array, times: pa.Array) -> pa.RecordBatch:
         """Return a batch of the arguments. Raise a SpecError if an argument has a wrong type."""
@@ -230,7 +227,7 @@ def _evaluation(lookup: AsOf) -> Callable[..., Any]:
     import pyarrow as pa
 
     def evaluate(columns: Any) -> Any:
-        return lookup.evaluate(columns)
+        return told(lookup.evaluate)(columns)
 
     evaluate.__annotations__ = {
         "columns": Iterator[tuple[pa.Array, pa.Array]],

@@ -135,7 +135,7 @@ def test_the_cache_remembers_a_bounded_number_of_names() -> None:
 
 
 def test_the_cache_keeps_a_bounded_number_of_files_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_memory, "_MOST_FILES", 2)
+    monkeypatch.setattr(in_memory, "_MOST_OPEN_FILES", 2)
     cache, made = VersionsCache(), []
 
     def ask(name: str) -> None:
