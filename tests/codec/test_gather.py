@@ -50,6 +50,11 @@ def test_large_rows_are_decoded_where_they_are() -> None:
     assert all(values[n].as_py() == bytes([n % 3]) * (1 << 20) for n in (0, 1, 2, 35, 69))
 
 
+def test_positions_are_integers() -> None:
+    with pytest.raises(TypeError, match="must be int64"):
+        decode_gathered([pa.array([b"a"])], pa.array([0], pa.timestamp("ms")), None)
+
+
 def test_wrong_positions_and_rows_are_refused() -> None:
     columns = [pa.array([b"\0a"]), pa.array([], pa.binary()), pa.array([b"\0b", b"\3"])]
     for wrong in (-1, 3, 2**62):

@@ -16,7 +16,12 @@ def decode_rows(
     rows: list[bytes | None] | PackedBytes, layout: _Layout | None, *, headers: bool = True
 ) -> tuple[pa.Array, pa.Array | None, pa.Array | None]: ...
 def decode_gathered(
-    columns: Sequence[Any], positions: Any, layout: _Layout | None, *, headers: bool = True
+    columns: Sequence[Any],
+    positions: Any,
+    layout: _Layout | None,
+    *,
+    headers: bool = True,
+    max_bytes: int | None = None,
 ) -> tuple[pa.Array, pa.Array | None, pa.Array | None]: ...
 def split_column(
     column: Any, *, layout: _Layout = ...

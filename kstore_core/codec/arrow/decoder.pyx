@@ -375,14 +375,14 @@ def decode_rows(rows, str layout, *, bint headers=True):
     return decoded(rows, &parts, layout or "rows", PARSED if headers else LEFT_OUT, True)
 
 
-def decode_gathered(columns, positions, str layout, *, bint headers=True):
+def decode_gathered(columns, positions, str layout, *, bint headers=True, max_bytes=None):
     """Decode the stored values at some positions of columns.
 
-    The result and the errors are those of `decode_column`.
+    The result and the errors are those of `decode_column`, but the values are always binary.
 
     Parameters
     ----------
-    columns : sequence of Arrow arrays of binary
+    columns : sequence of Arrow arrays of binary or large_binary
         The stored values. The positions of each array follow those of the array before it.
     positions : Arrow array of int64
         The positions to decode, in any order. A null position gives a null in every column of the
@@ -391,13 +391,23 @@ def decode_gathered(columns, positions, str layout, *, bint headers=True):
         A layout of `decode_column`, or None if a stored value is only the value.
     headers : bool
         If False, the headers are omitted and not checked.
+    max_bytes : int, optional
+        The greatest size of the stored values at the positions in bytes. No limit if None.
 
     Raises
     ------
     IndexError
         If the columns have no stored value at a position.
+    OverflowError
+        If the stored values exceed `max_bytes`, or if the decoded values exceed 2 GiB.
     """
-    return decode_rows(gathered(columns, positions), layout, headers=headers)
+    cdef Gathered rows = gathered(columns, positions)
+    if max_bytes is not None and rows.size > max_bytes:
+        raise OverflowError(
+            f"the stored values at {rows.length} positions have {rows.size} bytes, and the limit "
+            f"is {max_bytes} bytes; pass fewer positions"
+        )
+    return decode_rows(rows, layout, headers=headers)
 
 
 def decode_column(column, *, layout="value_timestamp_headers"):

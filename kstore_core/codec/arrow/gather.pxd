@@ -16,6 +16,7 @@ cdef class Gathered:
     cdef View *views
     cdef uint8_t *copied        # the bytes of all rows; NULL if the views refer to the columns
     cdef int64_t length
+    cdef int64_t size           # the size of all rows in bytes
     cdef list columns
 
     cdef int copy(self) except -1

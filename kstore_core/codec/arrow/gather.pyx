@@ -5,7 +5,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy, memset, strcmp
 
 from kstore_core.codec.arrow.gather cimport View
 from kstore_core.codec.arrow.input cimport Column, Texts, Times, is_set, open_column, text_at, text_valid
@@ -35,14 +35,13 @@ cdef class Gathered:
         The rows are far apart, so each first read of a row takes long. A decoder reads them twice.
         """
         cdef int64_t row
-        cdef size_t size = 0
         for row in range(self.length):
-            size += <size_t>max(self.views[row].size, 0)
-        if size > MOST_COPIED:
+            self.size += max(self.views[row].size, 0)
+        if self.size > MOST_COPIED:
             return 0
-        self.copied = <uint8_t *>malloc(size + 1)
+        self.copied = <uint8_t *>malloc(<size_t>self.size + 1)
         if self.copied is NULL:
-            raise MemoryError(f"no memory for {size} bytes of rows")
+            raise MemoryError(f"no memory for {self.size} bytes of rows")
         with nogil:
             copy_rows(self.views, self.length, self.copied)
         return 0
@@ -64,6 +63,8 @@ cdef Gathered gathered(columns, positions):
     cdef int count = len(columns)
     cdef int i
     position_column.as_times(&places, "positions")
+    if strcmp(position_column.schema.format, b"l") != 0:
+        raise TypeError("positions: the column must be int64, and it contains timestamps")
     rows.columns = [open_column(each, "rows") for each in columns]
     rows.length = places.length
     rows.views = <View *>malloc(<size_t>places.length * sizeof(View) + 1)

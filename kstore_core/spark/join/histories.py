@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import mmap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 from kstore_core.codec import explode_versions
 from kstore_core.codec.arrow.decoder import binary_column
 from kstore_core.spark.join.in_memory import NEVER, VERSIONS, InMemoryVersions
-from kstore_core.spark.join.shared_file import share_files
+from kstore_core.spark.join.shared_file import TooLargeError, share_files
 from kstore_core.spark.join.snapshots import LAYOUT, open_snapshot, write_snapshot
 from kstore_core.spark.root.manifest import Shard
 from kstore_core.spark.shards.published import ShardReader
@@ -52,22 +53,13 @@ def load_versions(
     """
     count = min(len(shards), _MOST_FILES)
     parts = [range(number, len(shards), count) for number in range(count)]
-    written = 0
 
-    def write(number: int, file: BinaryIO) -> None:
-        nonlocal written
+    def write(number: int, file: BinaryIO, rest: int) -> None:
         horizons = [NEVER] * len(shards)
         tables = _tables(reader, shards, parts[number], horizons)
-        limit = min(max_bytes - written, MOST_BYTES)
-        write_snapshot(file, _limited(tables, limit), horizons)
-        written += file.tell()
+        write_snapshot(file, _limited(tables, min(rest, MOST_BYTES)), horizons)
 
-    def own(number: int) -> memoryview:
-        file = io.BytesIO()
-        write(number, file)
-        return file.getbuffer()
-
-    files: list[memoryview] | None = None
+    files: Sequence[mmap.mmap | memoryview] | None = None
     try:
         if share_as is not None:
             names = [
@@ -75,20 +67,27 @@ def load_versions(
                 for number, part in enumerate(parts)
             ]
             with contextlib.suppress(OSError):  # The device is full, or has no locks.
-                mapped = share_files(names, write)
-                files = None if mapped is None else [memoryview(each) for each in mapped]
+                files = share_files(names, write, max_bytes=max_bytes)
         if files is None:
-            written = 0
-            files = [own(number) for number in range(count)]
-    except _TooLargeError:
+            files = _own_files(count, write, max_bytes)
+    except TooLargeError:
         return None
-    # Another process may have written some files, with a limit of its own.
-    versions = open_snapshot(files, reader.spec)
-    return versions if not len(versions.lookup) or versions.nbytes <= max_bytes else None
+    return open_snapshot(files, reader.spec)
 
 
-class _TooLargeError(Exception):
-    """The versions exceed the limit."""
+def _own_files(
+    count: int, write: Callable[[int, BinaryIO, int], None], rest: int
+) -> list[memoryview]:
+    """Write files to the memory of this process. Raise a TooLargeError if they exceed ``rest``."""
+    files = []
+    for number in range(count):
+        file = io.BytesIO()
+        write(number, file, rest)
+        rest -= file.tell()
+        if rest < 0:
+            raise TooLargeError
+        files.append(file.getbuffer())
+    return files
 
 
 def _tables(
@@ -103,12 +102,12 @@ def _tables(
 
 
 def _limited(tables: Iterator[pa.Table], max_bytes: int) -> Iterator[pa.Table]:
-    """Yield tables. Raise a _TooLargeError if their versions and index exceed ``max_bytes``."""
+    """Yield tables. Raise a TooLargeError if their versions and index exceed ``max_bytes``."""
     size = 0
     for table in tables:
         size += table.nbytes + _INDEX_BYTES * table.num_rows
         if size > max_bytes:
-            raise _TooLargeError
+            raise TooLargeError
         yield table
 
 

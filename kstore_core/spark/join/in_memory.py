@@ -42,6 +42,9 @@ NEVER = -(2**63)
 This value is less than every time, because no version of an empty shard has expired.
 """
 
+_MOST_DECODED = 64 * 1024 * 1024
+"""The greatest size of several versions that are decoded at once, in bytes."""
+
 _MOST_ENTRIES = 1024
 
 _MOST_OPEN_FILES = 512
@@ -66,12 +69,15 @@ class InMemoryVersions:
         the array before it.
     horizons : tuple of int
         The start of the history of each shard in ms. The first item belongs to the first shard.
+    open_files : int
+        The number of files that remain open as long as the object exists.
     """
 
     spec: StoreSpec
     lookup: VersionLookup
     stored: tuple[pa.Array, ...]
     horizons: tuple[int, ...]
+    open_files: int = 0
 
     rows_at_once: ClassVar[int] = 1
     """The number of rows that a task should collect before it looks up their versions."""
@@ -105,12 +111,15 @@ class InMemoryVersions:
         ``rows`` contains the positions of the versions in ``stored``. A null position gives a null
         value. The values have the type of the value serde. If ``headers`` is false or the store has
         no headers, the result has only the column of the values.
+
+        Raises OverflowError if several versions are larger than 64 MiB together.
         """
         values, _, lists = decode_gathered(
             self.stored,
             rows,
             "aggregation_with_headers" if self.spec.format.headers else None,
             headers=headers,
+            max_bytes=_MOST_DECODED if len(rows) > 1 else None,
         )
         typed = arrow.to_typed(self.spec.value, values)
         return [typed] if lists is None else [typed, lists]
@@ -163,13 +172,13 @@ class VersionsCache:
             self._entries.popitem(last=False)
         made = {name: each for name, each in self._entries.items() if each is not None}
         size = sum(each.nbytes for each in made.values())
-        files = sum(len(each.stored) for each in made.values())
+        files = sum(each.open_files for each in made.values())
         for name, each in made.items():
             if size <= max_bytes and files <= _MOST_OPEN_FILES:
                 break
             del self._entries[name]
             size -= each.nbytes
-            files -= len(each.stored)
+            files -= each.open_files
 
 
 CACHE = VersionsCache()

@@ -22,7 +22,7 @@ import fcntl
 import hashlib
 import mmap
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -30,21 +30,28 @@ from typing import BinaryIO
 from kstore_core.errors import SpecError
 from kstore_core.spark.root.cache import cache_directory
 
-__all__ = ["share_files"]
+__all__ = ["TooLargeError", "share_files"]
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
+class TooLargeError(Exception):
+    """The files together exceed the greatest size."""
+
+
 def share_files(
-    names: Sequence[str], write: Callable[[int, BinaryIO], None]
+    names: Sequence[str], write: Callable[[int, BinaryIO, int], None], *, max_bytes: int
 ) -> list[mmap.mmap] | None:
     """Map the shared files with these names into memory. If a file is missing, write it first.
 
-    ``write`` writes a file, and gets the position of the file's name in ``names``. Processes that
-    call the function with the same names at the same time share the work: a process first writes
-    the files that no other process writes, and then waits for the files of the other processes. If
-    ``write`` raises an exception, the file that it wrote does not remain. Return None if the system
-    has no identifier of its boot, or if the directory of the cache cannot be used.
+    ``write`` writes a file. It gets the position of the file's name in ``names``, the file, and the
+    number of bytes that the file may have. Processes that call the function with the same names at
+    the same time share the work: a process first writes the files that no other process writes, and
+    then waits for the files of the other processes. Return None if the system has no identifier of
+    its boot, or if the directory of the cache cannot be used.
+
+    Raises TooLargeError if the files together have more than ``max_bytes`` bytes. After this or
+    another error, such as one of ``write``, the files that no other process uses are removed.
     """
     try:
         boot = _BOOT.read_text()
@@ -56,17 +63,38 @@ def share_files(
         directory / hashlib.sha256(f"{boot}\n{name}".encode()).hexdigest()[:40] for name in names
     ]
     found: dict[Path, mmap.mmap] = {}
+    try:
+        _find(paths, write, found, max_bytes)
+    except BaseException:
+        for mapped in found.values():
+            mapped.close()
+        _remove_unused(paths)
+        raise
+    return [found[path] for path in paths]
+
+
+def _find(
+    paths: Sequence[Path],
+    write: Callable[[int, BinaryIO, int], None],
+    found: dict[Path, mmap.mmap],
+    max_bytes: int,
+) -> None:
+    """Add all files to ``found``."""
+    rest = max_bytes
     wait = False
     while missing := [path for path in paths if path not in found]:
         before = len(found)
         for path in missing:
-            mapped = _mapped(path) or _written(path, partial(write, paths.index(path)), wait=wait)
+            own = partial(write, paths.index(path))
+            mapped = _mapped(path) or _written(path, own, rest, wait=wait)
             if mapped is not None:
                 found[path] = mapped
+                rest -= len(mapped)
+            if rest < 0:
+                raise TooLargeError
             if wait:
                 break
         wait = len(found) == before
-    return [found[path] for path in paths]
 
 
 def _mapped(path: Path) -> mmap.mmap | None:
@@ -82,7 +110,9 @@ def _mapped(path: Path) -> mmap.mmap | None:
         os.close(descriptor)
 
 
-def _written(path: Path, write: Callable[[BinaryIO], None], *, wait: bool) -> mmap.mmap | None:
+def _written(
+    path: Path, write: Callable[[BinaryIO, int], None], max_bytes: int, *, wait: bool
+) -> mmap.mmap | None:
     """Write a file and map it. Return None if another process has begun to write the file.
 
     If ``wait`` is true, wait for the other process, and map the file that it wrote, if there is
@@ -103,12 +133,12 @@ def _written(path: Path, write: Callable[[BinaryIO], None], *, wait: bool) -> mm
         try:
             if path.exists():  # Another process has written the file meanwhile.
                 return None
-            _remove_unused(path.parent, scratch)
+            _remove_unused(each for each in path.parent.iterdir() if each != scratch)
             if os.fstat(descriptor).st_size:  # A killed process has begun to write.
                 # ext4 writes every file that was truncated to the disk when it is closed.
                 os.ftruncate(descriptor, 0)
             with open(descriptor, "wb", closefd=False) as file:
-                write(file)
+                write(file, max_bytes)
             scratch.rename(path)
         finally:
             if _is_at(scratch, descriptor):
@@ -132,11 +162,9 @@ def _is_at(path: Path, descriptor: int) -> bool:
     return False
 
 
-def _remove_unused(directory: Path, keep: Path) -> None:
-    """Remove the files that no process reads or writes, except ``keep``."""
-    for path in directory.iterdir():
-        if path == keep:
-            continue
+def _remove_unused(paths: Iterable[Path]) -> None:
+    """Remove those files of ``paths`` that no process reads or writes."""
+    for path in paths:
         with contextlib.suppress(FileNotFoundError, BlockingIOError):
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:

@@ -15,6 +15,7 @@ file at the position `i` has the shards `i`, `i + n`, `i + 2 * n` and so on.
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Iterable, Sequence
 from typing import BinaryIO
@@ -71,12 +72,14 @@ def write_snapshot(file: BinaryIO, tables: Iterable[pa.Table], horizons: list[in
     file.write(_TAIL.pack(size, *index.shape, len(horizons)))
 
 
-def open_snapshot(files: Sequence[memoryview], spec: StoreSpec) -> InMemoryVersions:
+def open_snapshot(files: Sequence[mmap.mmap | memoryview], spec: StoreSpec) -> InMemoryVersions:
     """Return the versions of a snapshot without copying them. Each item of ``files`` is a file."""
-    opened = [_opened(data) for data in files]
+    opened = [_opened(memoryview(file)) for file in files]
+    n_open = sum(isinstance(file, mmap.mmap) for file in files)
     horizons = np.max([starts for *_, starts in opened], axis=0).tolist()
     lookup = VersionLookup([index for index, *_ in opened], len(horizons))
-    return InMemoryVersions(spec, lookup, tuple(stored for _, stored, _ in opened), tuple(horizons))
+    stored = tuple(each for _, each, _ in opened)
+    return InMemoryVersions(spec, lookup, stored, tuple(horizons), n_open)
 
 
 def _opened(data: memoryview) -> tuple[VersionIndex, pa.Array, npt.NDArray[np.int64]]:

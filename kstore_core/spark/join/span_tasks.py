@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kstore_core.errors import RetentionExceededError
-from kstore_core.spark.join.tasks import with_versions
+from kstore_core.spark.join.tasks import in_parts, with_versions
 from kstore_core.spark.join.versions import Source
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ __all__ = ["SpanTask"]
 
 _PIECES = 20_000
 """The approximate number of rows of a batch of the result."""
+
+_SPANS = ["row", "version", "since", "begin", "end"]
+"""The columns of the result of :func:`overlaps`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,8 @@ class SpanTask:
         return keys, batch.column("timestamp")
 
     def _spans(self, versions: InMemoryVersions, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
         from kstore_core.spark.join.spans import overlaps
 
         keys, begins = self._keys_and_times(batch)
@@ -80,30 +86,26 @@ class SpanTask:
             )
             if self.refuse_expired:
                 self._check_expired(versions, keys.take(rows), pieces)
+            spans = pa.RecordBatch.from_arrays([rows, *pieces], names=_SPANS)
             if self.inner and pieces[0].null_count:
-                matched = pieces[0].is_valid()
-                rows, *pieces = (column.filter(matched) for column in (rows, *pieces))
-            if len(rows):
-                yield self._joined(versions, batch, rows, pieces)
+                spans = spans.filter(pieces[0].is_valid())
+            if spans.num_rows:
+                yield from in_parts(partial(self._joined, versions, batch), spans)
 
     def _joined(
-        self,
-        versions: InMemoryVersions,
-        batch: pa.RecordBatch,
-        rows: pa.Array,
-        pieces: list[pa.Array],
+        self, versions: InMemoryVersions, batch: pa.RecordBatch, spans: pa.RecordBatch
     ) -> pa.RecordBatch:
         """Return a batch of the result, with the columns of both versions of each span.
 
-        ``rows`` contains for each span the position of its left version in ``batch``. ``pieces``
-        contains the other columns of :func:`overlaps`.
+        ``spans`` contains the columns of :func:`overlaps`. The first one contains the positions of
+        the left versions in ``batch``.
         """
         import pyarrow as pa
 
         from kstore_core.spark.columns.arrow import timestamps
 
+        rows, places, since, begins, ends = spans.columns
         columns = {name: batch.column(name).take(rows) for name in (*self.left, "foreign_key")}
-        places, since, begins, ends = pieces
         columns["foreign_value"], *headers = versions.columns(places, headers=self.source.headers)
         columns["foreign_timestamp"] = since
         if headers:

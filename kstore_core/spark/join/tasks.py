@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kstore_core.errors import RetentionExceededError
@@ -16,12 +17,16 @@ if TYPE_CHECKING:
     from kstore_core.spark.join.in_memory import InMemoryVersions, KeysAndTimes
     from kstore_core.spark.join.versions import ShardLookup
 
-__all__ = ["JoinTask", "with_versions"]
+__all__ = ["JoinTask", "in_parts", "with_versions"]
 
 _GROUP_BYTES = 64 * 1024 * 1024
+"""The size in bytes at which a task looks up the rows that it has collected."""
+
 _GROUP_ROWS = 10_000
 """The number of rows to collect from packed rows, because a lookup of few rows is slow."""
+
 _OUT_ROWS = 20_000
+"""The greatest number of rows in a batch of the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +62,13 @@ class JoinTask:
     def join(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Join the rows of a task, and yield batches of the result."""
         for some, versions in with_versions(self.source, batches, self._keys_and_times):
-            yield self.joined(versions, some)
+            yield from in_parts(partial(self.joined, versions), some)
 
     def joined(self, versions: InMemoryVersions, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Join the rows of a batch with the versions that the rows match, and return the result."""
+        """Join the rows of a batch with the versions that the rows match, and return the result.
+
+        Raises OverflowError if the versions are too large to be decoded at once.
+        """
         import pyarrow as pa
 
         from kstore_core.spark.columns.arrow import timestamps
@@ -130,6 +138,22 @@ def with_versions(
         at_once = max(lookup.rows_at_once, 1 if source.everywhere else _GROUP_ROWS)
         for batch in grouped(rows, rows=at_once, size=_GROUP_BYTES):
             yield from _in_memory(lookup, batch, keys_and_times)
+
+
+def in_parts(
+    join: Callable[[pa.RecordBatch], pa.RecordBatch], rows: pa.RecordBatch
+) -> Iterator[pa.RecordBatch]:
+    """Yield the result of ``join`` for rows. Halve the rows if ``join`` raises an OverflowError."""
+    try:
+        joined = join(rows)
+    except OverflowError:
+        if rows.num_rows == 1:
+            raise
+        half = rows.num_rows // 2
+        yield from in_parts(join, rows.slice(0, half))
+        yield from in_parts(join, rows.slice(half))
+    else:
+        yield joined
 
 
 def _in_memory(

@@ -102,7 +102,8 @@ def temporal_join(
     partition_by : {"key", "partition"}
         How to choose the shard of a row. ``"key"`` chooses the shard by the murmur2 hash of the
         key. ``"partition"`` takes the shard from the column ``partition``, which Spark's Kafka
-        source provides, and the job fails if the key of a row does not belong to this shard.
+        source provides, and the job fails if the key of a row does not belong to this shard. If the
+        store is small, the join does not read this column.
     version : int, optional
         The version of the store to join. If None, the version that is newest when
         ``temporal_join`` is called. If ``follow`` is false, a stream reads this version as long as

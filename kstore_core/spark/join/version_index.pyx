@@ -18,6 +18,7 @@ __all__ = ["VersionIndex"]
 
 # A slot stores the number of a key plus 1 in 32 bits, which limits the number of versions.
 cdef int64_t MOST_VERSIONS = 0xFFFFFFFE
+cdef int LEAST_SHIFT = 30                   # the table then has four slots for each version
 cdef object MAPPED = object()   # the first argument of an index whose arrays `mapped` sets
 
 
@@ -58,8 +59,12 @@ cdef class VersionIndex:
         """Make the arrays of `self.runs` point into `self.buffer`."""
         cdef int64_t[5] sizes
         cdef uint8_t *at = <uint8_t *>self.buffer.buf
-        cdef bint right = 0 < shift < 64 and min(n_keys, n_versions, n_bytes) >= 0
-        if right:
+        cdef bint right = (
+            LEAST_SHIFT <= shift < 64
+            and min(n_keys, n_versions, n_bytes) >= 0
+            and max(n_keys, n_versions, n_bytes) <= self.buffer.len
+        )
+        if right:  # The sizes of the arrays do not overflow.
             array_sizes(sizes, n_keys, n_versions, n_bytes, shift)
             right = sizes[0] + sizes[1] + sizes[2] + sizes[3] + sizes[4] == self.buffer.len
         if not right or <size_t>at % 8:

@@ -54,7 +54,8 @@ def without_traceback() -> Iterator[None]:
 def told(function: Callable[[Item], Iterator[Result]]) -> Callable[..., Iterator[Result]]:
     """Wrap the function of a task so that the driver can create the task's kstore errors again.
 
-    After a task, the process excludes the modules that the task imported from garbage collections.
+    After a whole task, the process excludes the modules that the task imported from garbage
+    collections. If Spark needs only some of a task's rows, it ends the process.
     """
     return partial(_run, function)
 

@@ -26,8 +26,8 @@ def is_worker() -> bool:
 def freeze_modules() -> None:
     """Exclude the objects that exist now from all later garbage collections of a Spark process.
 
-    Call the function after the imports of a task. Only the first call in a process has an effect.
-    Outside of Spark's Python processes, the function has no effect.
+    Call the function at the end of a task, which has imported its modules. Only the first call in a
+    process has an effect. Outside of Spark's Python processes, the function has no effect.
     """
     global _done
     if _done or not is_worker():

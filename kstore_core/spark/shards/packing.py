@@ -30,11 +30,17 @@ PACKED = pa.schema([("shard", pa.int32()), ("rows", pa.binary())])
 _STREAM_BYTES = 64 * 1024
 """The approximate size of a stream in bytes.
 
-Spark sends up to 10,000 packed rows to Python at once if its settings do not limit the bytes. So
-these rows must fit into memory, and into an Arrow column.
+A stream of several rows has less than twice this size. Spark sends up to 10,000 packed rows to
+Python at once if its settings do not limit the bytes. So these rows must fit into memory, and into
+an Arrow column.
 """
 
+_GROUP_BYTES = 64 * 1024 * 1024
+"""The greatest size in bytes at which a task sorts the rows that it has read."""
+
 _BATCH_BYTES = 16 * 1024 * 1024
+"""The size in bytes at which a batch of streams ends."""
+
 _ALIGNMENT = 64
 
 
@@ -62,7 +68,7 @@ class Packing:
 
     def pack(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield packed rows, with the schema `PACKED`. The rows of a shard keep their order."""
-        size = min(2 * self.shards * _STREAM_BYTES, _BATCH_BYTES)
+        size = min(2 * self.shards * _STREAM_BYTES, _GROUP_BYTES)
         for batch in grouped(batches, size=size):
             yield from _written(self._pieces(batch))
 
@@ -74,9 +80,8 @@ class Packing:
         for shard, count in enumerate(np.bincount(shards).tolist()):
             own = rows.slice(start, count)
             start += count
-            step = -(-count // max(1, -(-own.nbytes // _STREAM_BYTES)))
-            for first in range(0, count, step or 1):
-                yield shard, own.slice(first, step)
+            for piece in _cut(own) if count else ():
+                yield shard, piece
 
     def _shards(self, batch: pa.RecordBatch) -> npt.NDArray[np.unsignedinteger[Any]]:
         """Return the shard of each row. NumPy sorts such small integers in linear time."""
@@ -106,6 +111,16 @@ class Packing:
             )
         found: npt.NDArray[np.unsignedinteger[Any]] = numbers.astype(kind)
         return found
+
+
+def _cut(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Cut rows into pieces of about `_STREAM_BYTES`."""
+    if rows.num_rows == 1 or rows.nbytes < 2 * _STREAM_BYTES:
+        yield rows
+        return
+    step = -(-rows.num_rows // -(-rows.nbytes // _STREAM_BYTES))
+    for first in range(0, rows.num_rows, step):
+        yield from _cut(rows.slice(first, step))  # These rows may be larger than the average.
 
 
 def _written(pieces: Iterable[tuple[int, pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:

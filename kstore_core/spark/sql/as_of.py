@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kstore_core.checks import check_choice
 from kstore_core.errors import SpecError, UnsupportedError
 from kstore_core.spark.join.plan import source_at
-from kstore_core.spark.join.tasks import JoinTask, with_versions
+from kstore_core.spark.join.tasks import JoinTask, in_parts, with_versions
 from kstore_core.spark.join.versions import Source
 from kstore_core.spark.read.read_store import Timestamps
 from kstore_core.spark.runtime.worker_errors import told
@@ -182,7 +183,8 @@ class AsOf:
         )
         batches = (self._checked(keys, times) for keys, times in columns)
         for some, versions in with_versions(self.source, batches, task._keys_and_times):
-            yield self._structs(task.joined(versions, some))
+            for joined in in_parts(partial(task.joined, versions), some):
+                yield self._structs(joined)
 
     def _checked(self, keys: pa.Array, times: pa.Array) -> pa.RecordBatch:
         """Return a batch of the arguments. Raise a SpecError if an argument has a wrong type."""

@@ -129,7 +129,13 @@ def test_processes_share_the_versions_of_a_name(
     assert load_versions(reader, shards, max_bytes=own.nbytes // 2, share_as=named("b")) is None
     with pytest.raises(StateError, match="missing"):
         load_versions(reader, missing, max_bytes=10**9, share_as=named("c"))
-    assert len(list((tmp_path / "joins").iterdir())) == SHARDS
+    files = list((tmp_path / "joins").iterdir())
+    assert len(files) == SHARDS
+    del first, again, shared
+    # The files of other processes count, and a file that is of no use does not remain.
+    most = sum(file.stat().st_size for file in files) - 1
+    assert load_versions(reader, missing, max_bytes=most, share_as=named("a")) is None
+    assert list((tmp_path / "joins").iterdir()) == []
 
 
 def test_more_shards_than_files_share_the_files(
@@ -152,7 +158,7 @@ def test_more_shards_than_files_share_the_files(
 def test_versions_are_read_without_room_for_a_shared_file(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(names: object, write: object) -> None:
+    def full(names: object, write: object, *, max_bytes: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(histories, "share_files", full)
@@ -166,8 +172,8 @@ def test_versions_are_read_without_room_for_a_shared_file(
 def test_files_before_a_full_device_do_not_count(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(names: object, write: Callable[[int, BinaryIO], None]) -> None:
-        write(0, io.BytesIO())
+    def full(names: object, write: Callable[[int, BinaryIO, int], None], *, max_bytes: int) -> None:
+        write(0, io.BytesIO(), max_bytes)
         raise OSError(errno.ENOSPC, "No space left on device")
 
     shards = [Shard(n, f"shard-{n}") for n in range(SHARDS)]
@@ -179,7 +185,7 @@ def test_files_before_a_full_device_do_not_count(
 
 
 def test_a_shard_without_a_path_is_empty(root: Path) -> None:
-    versions = load_versions(reader_of(root), [Shard(0)], max_bytes=0)
+    versions = load_versions(reader_of(root), [Shard(0)], max_bytes=10**4)
     assert versions is not None
     assert len(versions.lookup) == 0
     keys, times = pa.array([b"a"]), pa.array([-(2**62)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -58,6 +59,20 @@ def test_a_format_without_headers_has_bare_values() -> None:
     versions = InMemoryVersions.of(spec, [table(b"a", 5, b"\0" * 7 + b"\2")], [0])
     rows, *_ = versions.lookup.find(pa.array([b"a", b"c"]), pa.array([9, 9]))
     assert [c.to_pylist() for c in versions.columns(rows, headers=False)] == [[2, None]]
+
+
+def test_large_versions_are_decoded_only_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_memory, "_MOST_DECODED", 7)
+    versions = InMemoryVersions.of(
+        PLAIN, [table(b"a", 5, b"four"), table(b"b", 5, b"12345678")], [0]
+    )
+    rows = [0, None]
+    assert versions.columns(pa.array(rows), headers=False)[0].to_pylist() == [b"four", None]
+    assert versions.columns(pa.array([1]), headers=False)[0].to_pylist() == [b"12345678"]
+    with pytest.raises(
+        OverflowError, match="at 2 positions have 8 bytes, and the limit is 7 bytes"
+    ):
+        versions.columns(pa.array([0, 0]), headers=False)
 
 
 def test_an_empty_one_finds_nothing() -> None:
@@ -136,18 +151,22 @@ def test_the_cache_remembers_a_bounded_number_of_names() -> None:
 
 def test_the_cache_keeps_a_bounded_number_of_files_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_memory, "_MOST_OPEN_FILES", 2)
-    cache, made = VersionsCache(), []
+    cache, made, open_files = VersionsCache(), [], 1
 
     def ask(name: str) -> None:
         def make() -> InMemoryVersions:
             made.append(name)
-            return one()
+            return replace(one(), open_files=open_files)
 
         assert cache.get(name, make, max_bytes=10**9) is not None
 
     for name in "abacabb":
         ask(name)
     assert made == ["a", "b", "c", "b"]
+    open_files = 0
+    for name in "defghdefgh":
+        ask(name)
+    assert made == [*"abcb", *"defgh"]
 
 
 def test_the_cache_distinguishes_other_files_at_the_same_paths(

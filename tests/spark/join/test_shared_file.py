@@ -14,7 +14,7 @@ from typing import BinaryIO
 import pytest
 
 from kstore_core.spark.join import shared_file
-from kstore_core.spark.join.shared_file import share_files
+from kstore_core.spark.join.shared_file import TooLargeError, share_files
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="files are shared on Linux")
 
@@ -23,7 +23,7 @@ import sys, time
 from pathlib import Path
 from kstore_core.spark.join.shared_file import share_files
 
-def write(number, file):
+def write(number, file, max_bytes):
     with open(sys.argv[1], "a") as calls:
         calls.write("x")
     file.write(b"half ")
@@ -32,7 +32,8 @@ def write(number, file):
         time.sleep(0.01)
     file.write(b"whole")
 
-sys.stdout.write(" ".join(bytes(file).decode() for file in share_files(sys.argv[3:], write)))
+files = share_files(sys.argv[3:], write, max_bytes=99)
+sys.stdout.write(" ".join(bytes(file).decode() for file in files))
 """
 
 
@@ -43,10 +44,10 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def shared(name: str, text: bytes) -> mmap.mmap | None:
-    def write(number: int, file: BinaryIO) -> None:
+    def write(number: int, file: BinaryIO, max_bytes: int) -> None:
         file.write(text)
 
-    files = share_files([name], write)
+    files = share_files([name], write, max_bytes=99)
     return None if files is None else files[0]
 
 
@@ -142,14 +143,35 @@ def test_the_unfinished_file_of_a_killed_writer_is_removed(tmp_path: Path, direc
 
 
 def test_an_error_of_the_writer_leaves_no_file(directory: Path) -> None:
-    def write(number: int, file: BinaryIO) -> None:
+    def write(number: int, file: BinaryIO, max_bytes: int) -> None:
         file.write(b"half")
-        raise RuntimeError("no")
+        if number == 1:
+            raise RuntimeError("no")
 
-    with pytest.raises(RuntimeError, match="no"):
-        share_files("a", write)
-    assert list(directory.iterdir()) == []
+    for names in ("ba", "bac"):
+        with pytest.raises(RuntimeError, match="no"):
+            share_files(names, write, max_bytes=99)
+        assert list(directory.iterdir()) == []
     assert content("a", b"whole") == b"whole"
+
+
+def test_files_are_not_larger_than_allowed_together(directory: Path) -> None:
+    limits: list[int] = []
+
+    def write(number: int, file: BinaryIO, max_bytes: int) -> None:
+        limits.append(max_bytes)
+        file.write(b"four")
+
+    kept = share_files("ab", write, max_bytes=8)
+    assert limits == [8, 4]
+    with pytest.raises(TooLargeError):
+        share_files("abc", write, max_bytes=11)
+    assert limits == [8, 4, 3]
+    assert len(list(directory.iterdir())) == 2  # The first two files have a reader.
+    del kept
+    with pytest.raises(TooLargeError):
+        share_files("ab", write, max_bytes=7)
+    assert list(directory.iterdir()) == []
 
 
 def test_a_file_of_an_earlier_boot_is_not_read(

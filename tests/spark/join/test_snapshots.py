@@ -92,7 +92,14 @@ def test_an_index_refuses_arrays_of_another_shape() -> None:
     assert other.shape == index.shape == (1, 1, 1, 58)
     found = VersionLookup([other]).find(pa.array([b"a"]), pa.array([1]))
     assert [c.to_pylist() for c in found] == [[0], [1], [2]]
-    for wrong in ((2, 1, 1, 58), (1, 1, 1, 0), (1, 1, 1, 64), (-1, 1, 1, 58)):
+    for wrong in (
+        (2, 1, 1, 58),
+        (1, 1, 1, 0),
+        (1, 1, 1, 3),
+        (1, 1, 1, 64),
+        (-1, 1, 1, 58),
+        (2**60, 0, 0, 58),
+    ):
         with pytest.raises(ValueError, match="pass the arrays and the shape of one index"):
             VersionIndex.mapped(memoryview(data), wrong)
     with pytest.raises(ValueError, match=f"{len(data)} bytes are not the arrays"):

@@ -213,6 +213,23 @@ def test_too_much_at_once_is_looked_up_in_parts(
     assert joined(task, [batches]) == whole
 
 
+def test_large_versions_are_returned_in_several_batches(
+    published: Published, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[Row] = [(b"k%d" % (n % 20), 1_700 + n) for n in range(100)]
+    (batches,) = batches_of(rows, 100, by_shard=False)
+    task = task_of(replace(published.kept, everywhere=True))
+    spans = span_task(published.wide)
+    (given_,) = span_batches([(b"k1", 0, None)] * 9, by_shard=False)
+    whole = joined(task, [batches]), shared(spans, [given_])
+    assert len(list(task.join(iter(batches)))) == len(list(spans.join(iter(given_[:1])))) == 1
+    for limit in (0, 200):
+        monkeypatch.setattr("kstore_core.spark.join.in_memory._MOST_DECODED", limit)
+        assert (joined(task, [batches]), shared(spans, [given_])) == whole
+        assert len(list(task.join(iter(batches)))) > 5
+        assert len(list(spans.join(iter(given_[:1])))) > 1
+
+
 def test_a_task_without_rows_opens_nothing(published: Published) -> None:
     task = task_of(replace(published.kept, reader=None))
     empty = batches_of([(b"a", 1)], 1, by_shard=False)[0][0].slice(0, 0)

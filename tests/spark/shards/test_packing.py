@@ -72,6 +72,18 @@ def test_streams_have_a_bounded_size() -> None:
     assert all(size % 64 == 0 for size in sizes)
 
 
+def test_few_large_rows_among_small_ones_have_streams_of_their_own() -> None:
+    large = b"l" * 100_000
+    rows: list[Row] = [
+        (n, b"%d" % n, [{"key": "h", "value": large if n % 100 < 3 else b"s"}]) for n in range(500)
+    ]
+    packed = list(Packing(1, serdes.BYTES, 1).pack(iter([batch_of(rows)])))
+    sizes = [len(row["rows"]) for batch in packed for row in batch.to_pylist()]
+    assert len(sizes) < 100
+    assert max(sizes) < 132_000
+    assert found_in(iter(packed)) == {0: rows}
+
+
 @pytest.mark.parametrize("kind", [pa.int32(), pa.int64()])
 def test_a_row_in_the_wrong_partition_is_refused(kind: pa.DataType) -> None:
     shards, key = 3, b"k3"
