@@ -73,7 +73,7 @@ def examine(
     """
     root = Path(path).resolve()
     if not root.is_dir():
-        raise StateError(f"there is no state directory at {root}")
+        raise StateError(f"there is no state directory at {root}. Pass the path of an existing one")
     if changelog is not None and not Path(changelog).is_dir():
         raise StateError(f"there is no directory of changelogs at {changelog}")
     found = Verified()

@@ -138,7 +138,7 @@ def upgrade(
     if shape is not None and shape not in get_args(Shape):
         raise SpecError(f"shape must be one of {', '.join(get_args(Shape))}, not {shape!r}")
     if engine is None and os.fspath(path) and not Path(path).is_dir():
-        raise StateError(f"there is no state directory at {path}")
+        raise StateError(f"there is no state directory at {path}. Pass the path of an existing one")
     if batch_rows < 1:
         raise ValueError(f"batch_rows must be 1 or more, not {batch_rows}")
     with open_state(path, engine=engine, options=options, read_only=True) as state:

@@ -204,7 +204,7 @@ def _with_lock(
     """
     root = Path(path).resolve()
     if not root.is_dir():
-        raise StateError(f"there is no state directory at {path}")
+        raise StateError(f"there is no state directory at {path}. Pass the path of an existing one")
     begun = read_plan(root)
     if begun is None:
         with open_state(root, options=options, read_only=True) as state:

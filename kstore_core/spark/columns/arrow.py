@@ -56,8 +56,8 @@ def timestamps(column: pa.Array, *, as_millis: bool) -> pa.Array:
         return pc.multiply_checked(column, pa.scalar(1000, pa.int64())).cast(TIMESTAMP)
     except pa.ArrowInvalid as error:
         raise FormatError(
-            "a stored time does not fit into a Spark timestamp; pass timestamps='millis' to read "
-            "the times as integers"
+            "a stored time does not fit into a Spark timestamp. Read the times in ms: pass "
+            "timestamps='millis', or pass a join a column of times in ms"
         ) from error
 
 
@@ -97,7 +97,8 @@ def combined(column: pa.ChunkedArray, what: str) -> pa.Array:
     if isinstance(whole, pa.ChunkedArray):
         if whole.num_chunks != 1:
             raise SpecError(
-                f"the column {what!r} of one shard takes more than 2 GiB; use more partitions"
+                f"the rows of one shard have more than 2 GiB in the column {what!r}, which is the "
+                "limit of an Arrow column; use more partitions"
             )
         whole = whole.chunk(0)
     return whole

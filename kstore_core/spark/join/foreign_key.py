@@ -67,10 +67,10 @@ def foreign_key_join(
         be binary, or the type of the right store's key serde. A null matches no key of the right
         store.
     how : {"inner", "left"}
-        What to do with a span during which the foreign key has no version in the right store.
+        The treatment of a span during which the foreign key has no version in the right store.
         ``"inner"`` drops the span, and ``"left"`` returns the span with nulls.
     on_expired : {"null", "error"}
-        What to do with a span without a version in the right store, if the span begins before the
+        The treatment of a span without a version in the right store, if the span begins before the
         history of the foreign key's shard. ``"null"`` does what ``how`` says, and ``"error"`` fails
         the job.
     headers : bool
@@ -102,9 +102,16 @@ def foreign_key_join(
     SpecError
         A spec does not describe the store of its root; the foreign key has the wrong type; or an
         argument has an unknown value.
+    TypeError
+        ``broadcast_bytes`` or ``cache_bytes`` is not an int.
+    ValueError
+        ``broadcast_bytes`` or ``cache_bytes`` is negative.
     UnsupportedError
         The right store is not versioned. Or the left store is neither versioned nor a key-value
         store with timestamps.
+
+    The query itself raises a RetentionExceededError if ``on_expired`` is ``"error"`` and a span has
+    expired; see :func:`kstore_error`.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

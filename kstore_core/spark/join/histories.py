@@ -34,7 +34,7 @@ _ROWS, _BYTES = 8192, 1024 * 1024
 """The greatest number of rows of a table, and the size in bytes at which a table ends."""
 
 _INDEX_BYTES = 24
-"""The approximate size of a version in the index, in bytes."""
+"""The bytes of the index for each version, beyond the version's columns and without the keys."""
 
 
 def load_versions(

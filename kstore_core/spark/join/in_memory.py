@@ -42,7 +42,7 @@ NEVER = -(2**63)
 This value is less than every time, because no version of an empty shard has expired.
 """
 
-_MOST_DECODED = 64 * 1024 * 1024
+_MOST_DECODED = 16 * 1024 * 1024
 """The greatest size of several versions that are decoded at once, in bytes."""
 
 _MOST_ENTRIES = 1024
@@ -112,7 +112,7 @@ class InMemoryVersions:
         value. The values have the type of the value serde. If ``headers`` is false or the store has
         no headers, the result has only the column of the values.
 
-        Raises OverflowError if several versions are larger than 64 MiB together.
+        Raises OverflowError if several versions are larger than 16 MiB together.
         """
         values, _, lists = decode_gathered(
             self.stored,

@@ -68,7 +68,8 @@ def share_files(
     except BaseException:
         for mapped in found.values():
             mapped.close()
-        _remove_unused(paths)
+        with contextlib.suppress(OSError):
+            _remove_unused(paths)
         raise
     return [found[path] for path in paths]
 
@@ -131,7 +132,7 @@ def _written(
         if not _is_at(scratch, descriptor):
             return None
         try:
-            if path.exists():  # Another process has written the file meanwhile.
+            if path.exists():  # Another process wrote the file before this process had the lock.
                 return None
             _remove_unused(each for each in path.parent.iterdir() if each != scratch)
             if os.fstat(descriptor).st_size:  # A killed process has begun to write.

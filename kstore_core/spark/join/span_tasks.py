@@ -89,8 +89,10 @@ class SpanTask:
             spans = pa.RecordBatch.from_arrays([rows, *pieces], names=_SPANS)
             if self.inner and pieces[0].null_count:
                 spans = spans.filter(pieces[0].is_valid())
-            if spans.num_rows:
-                yield from in_parts(partial(self._joined, versions, batch), spans)
+            for at in range(0, spans.num_rows, _PIECES):  # One row may have many spans.
+                yield from in_parts(
+                    partial(self._joined, versions, batch), spans[at : at + _PIECES]
+                )
 
     def _joined(
         self, versions: InMemoryVersions, batch: pa.RecordBatch, spans: pa.RecordBatch
@@ -98,14 +100,17 @@ class SpanTask:
         """Return a batch of the result, with the columns of both versions of each span.
 
         ``spans`` contains the columns of :func:`overlaps`. The first one contains the positions of
-        the left versions in ``batch``.
+        the left versions in ``batch``. Raise an OverflowError if the result would be too large.
         """
         import pyarrow as pa
 
         from kstore_core.spark.columns.arrow import timestamps
 
         rows, places, since, begins, ends = spans.columns
-        columns = {name: batch.column(name).take(rows) for name in (*self.left, "foreign_key")}
+        try:
+            columns = {name: batch.column(name).take(rows) for name in (*self.left, "foreign_key")}
+        except pa.ArrowInvalid as error:  # A column would have more than 2 GiB.
+            raise OverflowError(str(error)) from error
         columns["foreign_value"], *headers = versions.columns(places, headers=self.source.headers)
         columns["foreign_timestamp"] = since
         if headers:

@@ -98,10 +98,11 @@ class JoinTask:
         """Return the serialised key of each row, and the time of each row rounded down to ms."""
         import pyarrow as pa
 
+        from kstore_core.spark.columns.arrow import millis
+
         times = batch.column(self.timestamp)
-        if pa.types.is_timestamp(times.type):
-            times = pa.compute.floor_temporal(times, 1, "millisecond").cast(pa.timestamp("ms"))
-        return self._keys(batch), times.cast(pa.int64())
+        missing = times.is_null().to_numpy(zero_copy_only=False)
+        return self._keys(batch), pa.array(millis(times)[0], mask=missing)
 
     def _check_expired(
         self, versions: InMemoryVersions, keys: pa.Array, times: pa.Array, rows: pa.Array

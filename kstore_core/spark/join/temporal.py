@@ -87,20 +87,20 @@ def temporal_join(
         The name of the column of ``df`` with the times, or an expression. Its type must be
         timestamp, or long with ms since the epoch.
     how : {"left", "inner"}
-        What to do with a row without a match. ``"left"`` returns the row with nulls in the added
+        The treatment of a row without a match. ``"left"`` returns the row with nulls in the added
         columns, and ``"inner"`` drops the row.
     tolerance_ms : int, optional
         The greatest age in ms, inclusive, that a version may have at the row's time. No limit if
         None.
     on_expired : {"null", "error"}
-        What to do with a row that has no match and whose time is before the history of its key's
+        The treatment of a row without a match whose time is before the history of its key's
         shard. ``"null"`` does what ``how`` says, and ``"error"`` fails the job.
     headers : bool
         If true and the store has headers, add a column with the headers of the version.
     prefix : str
         The prefix of the names of the added columns.
     partition_by : {"key", "partition"}
-        How to choose the shard of a row. ``"key"`` chooses the shard by the murmur2 hash of the
+        The choice of a row's shard. ``"key"`` chooses the shard by the murmur2 hash of the
         key. ``"partition"`` takes the shard from the column ``partition``, which Spark's Kafka
         source provides, and the job fails if the key of a row does not belong to this shard. If the
         store is small, the join does not read this column.
@@ -147,6 +147,9 @@ def temporal_join(
         A number other than ``version`` is negative, or both ``follow`` and ``version`` are given.
     UnsupportedError
         The store is not versioned, or ``follow`` is true and ``df`` is a batch.
+
+    The query itself raises a RetentionExceededError if ``on_expired`` is ``"error"`` and a row has
+    expired; see :func:`kstore_error`.
     """
     from pyspark.errors import PySparkNotImplementedError
 

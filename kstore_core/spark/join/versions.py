@@ -131,7 +131,7 @@ class ShardLookup:
     ) -> InMemoryVersions | None:
         """Read the versions that the rows of ``batch`` may match, and return them.
 
-        Return None if the batch has several rows and their versions need too much memory. The
+        Return None if the batch has several keys and their versions need too much memory. The
         caller must then split the batch.
         """
         import numpy as np
@@ -155,7 +155,7 @@ class ShardLookup:
                 for table in versions_of_keys(store, some, earliest[here]):
                     tables.append(table)
                     size += table.nbytes
-                    if size > _MOST_BYTES and batch.num_rows > 1:
+                    if size > _MOST_BYTES and len(keys) > 1:
                         return None
         horizons = [NEVER if store is None else store.clock.horizon for store in self.stores]
         return InMemoryVersions.of(self.spec, tables, horizons)

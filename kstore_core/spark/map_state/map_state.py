@@ -96,7 +96,7 @@ def map_state(
         The number of shards. If None, an existing state keeps its number of shards, and a new state
         gets ``spark.sql.shuffle.partitions`` shards.
     partition_by : {"key", "partition"}
-        How to choose a row's shard: ``"key"`` uses Kafka's murmur2 hash of the key, and
+        The choice of a row's shard: ``"key"`` uses Kafka's murmur2 hash of the key, and
         ``"partition"`` uses the number in the row's column ``partition``.
     order_by : sequence of str
         The names of the columns by which the rows of a key are sorted. If empty, the rows have the

@@ -167,10 +167,15 @@ class ShardTask:
                 "shard; filter these rows out"
             )
         least, most = pc.min_max(column).as_py().values()
-        if not 0 <= least <= most < self.partitions:
+        if least < 0:
+            raise SpecError(
+                f"the column 'partition' contains the negative number {least}, which is not the "
+                "number of a partition; correct the column, or pass partition_by='key'"
+            )
+        if most >= self.partitions:
             raise SpecError(
                 f"the rows have the partitions {least} to {most}, but the state has only the "
-                f"shards 0 to {self.partitions - 1}; pass partitions={max(most + 1, 1)} and a new "
+                f"shards 0 to {self.partitions - 1}; pass partitions={most + 1} and a new "
                 "root, or pass partition_by='key'"
             )
         if least != most:

@@ -1,7 +1,7 @@
 """Rows that move to the tasks of their shards as Arrow data, many rows in one row of Spark.
 
-Spark's shuffle reads and writes each row by itself, and so does the transfer of rows to Python. A
-packed row contains the Arrow data of many rows of one shard, so both handle few rows.
+Spark's shuffle processes rows one at a time, and so does the transfer of rows to Python. A packed
+row contains the Arrow data of many rows of one shard, so both process few rows.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ PACKED = pa.schema([("shard", pa.int32()), ("rows", pa.binary())])
 _STREAM_BYTES = 64 * 1024
 """The approximate size of a stream in bytes.
 
-A stream of several rows has less than twice this size. Spark sends up to 10,000 packed rows to
-Python at once if its settings do not limit the bytes. So these rows must fit into memory, and into
-an Arrow column.
+The rows of a stream have less than twice this size, unless it is a single row. The schema and the
+padding of a stream are not included. Spark sends up to 10,000 packed rows to Python at once if its
+settings do not limit the bytes. So these rows must fit into memory, and into an Arrow column.
 """
 
 _GROUP_BYTES = 64 * 1024 * 1024
-"""The greatest size in bytes at which a task sorts the rows that it has read."""
+"""The greatest size in bytes at which a task sorts a group of rows, apart from the last batch."""
 
 _BATCH_BYTES = 16 * 1024 * 1024
 """The size in bytes at which a batch of streams ends."""
@@ -93,6 +93,11 @@ class Packing:
         given = batch.column(self.shard)
         numbers = given.fill_null(-1).to_numpy(zero_copy_only=False)
         unknown = np.flatnonzero((numbers < 0) | (numbers >= self.shards))
+        if given.null_count:
+            raise SpecError(
+                f"{given.null_count} rows have a null in the column 'partition', so they have no "
+                "shard; filter these rows out, or leave out partition_by"
+            )
         if len(unknown):
             raise SpecError(
                 f"a row has the partition {given[int(unknown[0])].as_py()}, but the store has only "
@@ -114,7 +119,7 @@ class Packing:
 
 
 def _cut(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut rows into pieces of about `_STREAM_BYTES`."""
+    """Cut rows into pieces of about `_STREAM_BYTES`. The columns contain no dictionaries."""
     if rows.num_rows == 1 or rows.nbytes < 2 * _STREAM_BYTES:
         yield rows
         return

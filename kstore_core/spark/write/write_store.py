@@ -77,14 +77,14 @@ def write_store(
         The number of shards. If None, the number of the root's newest version. A new root requires
         a number.
     partition_by : {"partition", "key"}, optional
-        How to choose the shard of a record. ``"key"`` computes the shard from the murmur2 hash of
+        The choice of a record's shard. ``"key"`` computes the shard from the murmur2 hash of
         the key. ``"partition"`` takes the shard from the column ``partition``, whose numbers must
         be those that ``"key"`` would compute. The default is ``"partition"`` for a DataFrame with
         this column, and ``"key"`` for others.
     mode : {"append", "overwrite", "error", "ignore"}
-        What to do if the root already has a version. ``"append"`` continues the newest version,
-        ``"overwrite"`` starts with an empty store, ``"error"`` raises an error, and ``"ignore"``
-        writes nothing.
+        The treatment of a root that already has a version. ``"append"`` continues the newest
+        version, ``"overwrite"`` starts with an empty store, ``"error"`` raises an error, and
+        ``"ignore"`` writes nothing.
     engine : str, optional
         The name of the storage engine of the shards. If None, the engine of the root's newest
         version, or ``"rocksdb"`` for a new root.

@@ -99,7 +99,9 @@ def test_a_row_in_the_wrong_partition_is_refused(kind: pa.DataType) -> None:
     assert packed(other, None) == {other: [(None, other)]}
     with pytest.raises(SpecError, match=rf"b'k3' has the partition .* belongs to shard {right} of"):
         packed(other)
-    for shard in (None, shards, -1, 2**31 - 1):
+    with pytest.raises(SpecError, match="1 rows have a null in the column 'partition'"):
+        packed(None)
+    for shard in (shards, -1, 2**31 - 1):
         with pytest.raises(
             SpecError, match=rf"partition {shard}, but the store has only the shards 0"
         ):
