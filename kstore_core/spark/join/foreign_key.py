@@ -109,9 +109,9 @@ def foreign_key_join(
     UnsupportedError
         The right store is not versioned. Or the left store is neither versioned nor a key-value
         store with timestamps.
-
-    The query itself raises a RetentionExceededError if ``on_expired`` is ``"error"`` and a span has
-    expired; see :func:`kstore_error`.
+    RetentionExceededError
+        The query itself raises this error if ``on_expired`` is ``"error"`` and a span has expired;
+        see :func:`kstore_error`.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

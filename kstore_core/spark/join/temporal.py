@@ -147,9 +147,9 @@ def temporal_join(
         A number other than ``version`` is negative, or both ``follow`` and ``version`` are given.
     UnsupportedError
         The store is not versioned, or ``follow`` is true and ``df`` is a batch.
-
-    The query itself raises a RetentionExceededError if ``on_expired`` is ``"error"`` and a row has
-    expired; see :func:`kstore_error`.
+    RetentionExceededError
+        The query itself raises this error if ``on_expired`` is ``"error"`` and a row has expired;
+        see :func:`kstore_error`.
     """
     from pyspark.errors import PySparkNotImplementedError
 

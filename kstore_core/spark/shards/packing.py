@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from kstore_core.errors import SpecError
-from kstore_core.spark.columns.arrow import grouped, serialized
+from kstore_core.spark.columns.arrow import grouped, integers, serialized
 from kstore_core.spark.columns.shard_ids import shards_of
 
 if TYPE_CHECKING:
@@ -91,13 +91,13 @@ class Packing:
         if self.shard is None:
             return shards.astype(kind)
         given = batch.column(self.shard)
-        numbers = given.fill_null(-1).to_numpy(zero_copy_only=False)
-        unknown = np.flatnonzero((numbers < 0) | (numbers >= self.shards))
         if given.null_count:
             raise SpecError(
                 f"{given.null_count} rows have a null in the column 'partition', so they have no "
                 "shard; filter these rows out, or leave out partition_by"
             )
+        numbers = integers(given)
+        unknown = np.flatnonzero((numbers < 0) | (numbers >= self.shards))
         if len(unknown):
             raise SpecError(
                 f"a row has the partition {given[int(unknown[0])].as_py()}, but the store has only "
