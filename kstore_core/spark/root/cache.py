@@ -33,8 +33,8 @@ from pathlib import Path
 
 from kstore_core.errors import SpecError
 from kstore_core.spark.root.manifest import File, Shard
-from kstore_core.spark.root.shard_files import fetch_files, is_immutable, sha256_of
-from kstore_core.spark.root.storage.base import Storage
+from kstore_core.spark.root.shard_files import fetch_files, sha256_of
+from kstore_core.spark.root.storage.base import Storage, is_immutable
 
 __all__ = ["cache_directory", "cached_shard", "lock_file"]
 
@@ -115,7 +115,7 @@ def _fetch(storage: Storage, shard: Shard, pool: Path, target: Path) -> None:
     """Make a copy of a shard. A file that another copy contains is linked, not fetched."""
 
     def there(file: File, place: Path) -> bool:
-        if not is_immutable(file):
+        if not is_immutable(file.path):
             return False
         pooled = pool / file.sha256
         try:
@@ -130,7 +130,7 @@ def _fetch(storage: Storage, shard: Shard, pool: Path, target: Path) -> None:
 
     pool.mkdir(exist_ok=True)
     fetch_files(storage, shard, target, linked=False, there=there)
-    for file in filter(is_immutable, shard.files):
+    for file in (file for file in shard.files if is_immutable(file.path)):
         with contextlib.suppress(OSError):
             os.link(target / file.path, pool / file.sha256)
 

@@ -17,14 +17,13 @@ from pathlib import Path
 
 from kstore_core.errors import CorruptionError
 from kstore_core.spark.root.manifest import File, Shard
-from kstore_core.spark.root.storage.base import Storage
+from kstore_core.spark.root.storage.base import Storage, is_immutable
 
 __all__ = [
     "Stamps",
     "data_files",
     "fetch_files",
     "is_data",
-    "is_immutable",
     "sha256_of",
     "shard_in_place",
     "unchanged",
@@ -39,7 +38,6 @@ A file with an equal stamp has not changed since the fetch.
 
 REMEDY = "Read another version of the store, or write the store again with mode='overwrite'"
 
-_IMMUTABLE = re.compile(r".*\.(sst|blob)")
 _NOT_DATA = re.compile(r"LOCK|LOG|LOG\.old\.[0-9]+|lock\.mdb")
 """The names of files without shard data: RocksDB's lock and text logs, and LMDB's lock file."""
 
@@ -53,7 +51,8 @@ def upload_files(
 ) -> tuple[File, ...]:
     """Copy the local directory ``source`` durably to the new directory ``place`` of the storage.
 
-    ``source`` must be closed by its engine. If ``source`` was fetched from a published shard, pass
+    ``source`` must be closed by its engine, and its table files must not change afterwards, because
+    a local root may get hard links to them. If ``source`` was fetched from a published shard, pass
     that shard as ``parent`` and the result of :func:`fetch_files` as ``stamps``. The upload then
     omits the files that have not changed since the fetch.
     """
@@ -81,7 +80,7 @@ def unchanged(directory: Path, shard: Shard) -> Stamps:
     Only files that the engines never change are compared.
     """
     found = {}
-    for file in filter(is_immutable, shard.files):
+    for file in (file for file in shard.files if is_immutable(file.path)):
         here = directory / file.path
         if here.is_file() and here.stat().st_size == file.bytes and sha256_of(here) == file.sha256:
             found[file.path] = _stamp(here)
@@ -100,11 +99,6 @@ def data_files(directory: Path) -> Iterator[tuple[Path, str]]:
 def is_data(name: str) -> bool:
     """Return True if a file of this name is shard data. Do not pass the name of a directory."""
     return not _NOT_DATA.fullmatch(name)
-
-
-def is_immutable(file: File) -> bool:
-    """Return True if the engines never change files with the extension of ``file``."""
-    return bool(_IMMUTABLE.fullmatch(file.path))
 
 
 def fetch_files(
@@ -128,18 +122,17 @@ def fetch_files(
     target.mkdir(parents=True)
     for file in shard.files:
         (target / file.path).parent.mkdir(parents=True, exist_ok=True)
-    for immutable in (True, False):
-        files = {
-            shard.place_of(file): target / file.path
-            for file in shard.files
-            if is_immutable(file) == immutable and not there(file, target / file.path)
-        }
-        try:
-            storage.download(files, linked=linked and immutable)
-        except FileNotFoundError as error:
-            raise CorruptionError(
-                f"{storage.name}: a file of shard {shard.shard} is missing: {error}. {remedy}"
-            ) from error
+    files = {
+        shard.place_of(file): target / file.path
+        for file in shard.files
+        if not there(file, target / file.path)
+    }
+    try:
+        storage.download(files, linked=linked)
+    except FileNotFoundError as error:
+        raise CorruptionError(
+            f"{storage.name}: a file of shard {shard.shard} is missing: {error}. {remedy}"
+        ) from error
     for file in shard.files:
         here = target / file.path
         size, sha256 = here.stat().st_size, sha256_of(here)

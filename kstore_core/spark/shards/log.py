@@ -150,9 +150,9 @@ class ShardLog:
             return self
         chosen = pa.array(rows)
         columns = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return ShardLog(
-            **{k: c.take(chosen) if isinstance(c, pa.Array) else c for k, c in columns.items()}
-        )
+        arrays = {id(c): c for c in columns.values() if isinstance(c, pa.Array)}
+        taken = {number: array.take(chosen) for number, array in arrays.items()}
+        return ShardLog(**{name: taken.get(id(c), c) for name, c in columns.items()})
 
     def pieces(self, max_bytes: int) -> Iterator[ShardLog]:
         """Divide the log into logs of about ``max_bytes`` each, and yield these logs."""

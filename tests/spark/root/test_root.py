@@ -209,6 +209,27 @@ def test_only_what_is_never_written_to_is_linked(
         assert (tmp_path / "copy" / name).samefile(there / name) == linked
 
 
+def test_table_files_are_linked_into_the_root(uploaded: tuple[Root, Shard], tmp_path: Path) -> None:
+    home, shard = uploaded
+    there = home.path / str(shard.path)
+    for name, linked in (("rocksdb/s/1.sst", True), ("rocksdb/s/CURRENT", False), ("a", False)):
+        assert (tmp_path / "source" / name).samefile(there / name) == linked
+
+
+def test_without_hard_links_an_upload_copies(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    monkeypatch.setattr(os, "link", refuse)
+    source = tmp_path / "1.sst"
+    source.write_bytes(b"x")
+    LocalFiles(root).upload({"s/1.sst": source})
+    assert not (root / "s/1.sst").samefile(source)
+    assert (root / "s/1.sst").read_bytes() == b"x"
+
+
 def test_what_nobody_wrote_to_is_linked_into_the_next_attempt(
     uploaded: tuple[Root, Shard], tmp_path: Path
 ) -> None:

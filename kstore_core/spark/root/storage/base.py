@@ -20,6 +20,7 @@ __all__ = [
     "DISK_FULL",
     "Entry",
     "Storage",
+    "is_immutable",
     "is_scratch",
     "no_space_here",
     "path_parts",
@@ -28,12 +29,18 @@ __all__ = [
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
+_IMMUTABLE = re.compile(r".*\.(sst|blob)")
 _SCRATCH = re.compile(r"(?:.*/)?\.[^/]+-[0-9a-f]{32}\.tmp")
 
 
 def scratch_name(name: str) -> str:
     """Return a new name for a file that will be renamed to ``name`` when it is complete."""
     return f".{name}-{uuid.uuid4().hex}.tmp"
+
+
+def is_immutable(name: str) -> bool:
+    """Return True if engines never change files with the extension of ``name``."""
+    return _IMMUTABLE.fullmatch(name) is not None
 
 
 def is_scratch(name: str) -> bool:
@@ -129,7 +136,10 @@ class Storage(Protocol):
         """Write a new file completely and durably; raise a FileExistsError if the file exists."""
 
     def upload(self, files: Mapping[str, Path]) -> None:
-        """Copy local files to new names. The copies are durable after a call of :meth:`settle`."""
+        """Copy local files to new names. The copies are durable after a call of :meth:`settle`.
+
+        A copy of an immutable file may be a hard link.
+        """
 
     def reuse(self, old: str, new: str) -> str:
         """Make the content of ``old`` available for ``new``, if possible without a copy.
@@ -141,7 +151,7 @@ class Storage(Protocol):
     def download(self, files: Mapping[str, Path], *, linked: bool = False) -> None:
         """Copy files to new local paths.
 
-        If ``linked`` is true, the result may be hard links; the caller must not change the files.
+        If ``linked`` is true, a copy of an immutable file may be a hard link.
         """
 
     def settle(self, directory: str) -> None:

@@ -19,7 +19,7 @@ from kstore_core.errors import (
     StorageFullError,
     StorageUnavailableError,
 )
-from kstore_core.spark.root.storage.base import DISK_FULL, Entry, scratch_name
+from kstore_core.spark.root.storage.base import DISK_FULL, Entry, is_immutable, scratch_name
 from kstore_core.system.directories import make_directory, sync_directory
 
 __all__ = ["LocalFiles", "translating_os_errors"]
@@ -115,6 +115,10 @@ class LocalFiles:
             target = self._place(name)
             with translating_os_errors(target):
                 target.parent.mkdir(parents=True, exist_ok=True)
+                if is_immutable(name) and _linked(source, target):
+                    with target.open("rb") as file:
+                        os.fsync(file.fileno())
+                    continue
                 with source.open("rb") as reader, target.open("xb") as writer:
                     shutil.copyfileobj(reader, writer, 1 << 20)
                     writer.flush()
@@ -124,25 +128,15 @@ class LocalFiles:
         source, target = self._place(old), self._place(new)
         with translating_os_errors(target):
             target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(source, target)
-        except FileNotFoundError:
-            raise
-        except OSError:  # The file system has no hard links, or the file has too many of them.
+        if not _linked(source, target):
             self.upload({new: source})
         return new
 
     def download(self, files: Mapping[str, Path], *, linked: bool = False) -> None:
         for name, target in files.items():
             source = self._place(name)
-            if linked:
-                try:
-                    os.link(source, target)
-                    continue
-                except FileNotFoundError:
-                    raise
-                except OSError:  # The target is on another file system, so copy the file.
-                    pass
+            if linked and is_immutable(name) and _linked(source, target):
+                continue
             with translating_os_errors(target):
                 shutil.copyfile(source, target)
 
@@ -196,6 +190,20 @@ class LocalFiles:
                 folder.rmdir()
             except OSError:
                 return
+
+
+def _linked(source: Path, target: Path) -> bool:
+    """Create a hard link to ``source`` if possible, and return True if it was created.
+
+    Return False if the file systems differ or have no hard links, or if the file has too many.
+    """
+    try:
+        os.link(source, target)
+    except (FileNotFoundError, FileExistsError):
+        raise
+    except OSError:
+        return False
+    return True
 
 
 @contextlib.contextmanager
