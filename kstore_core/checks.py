@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TypeVar
 
 from kstore_core.errors import SpecError, StateError
 
-__all__ = ["check_choice", "check_layout", "check_partitions", "find_by_name"]
+__all__ = [
+    "check_choice",
+    "check_layout",
+    "check_partitions",
+    "existing_directory",
+    "find_by_name",
+    "resolved_path",
+]
 
 _Found = TypeVar("_Found")
 _MOST = 2**31 - 1
@@ -74,6 +83,37 @@ def find_by_name(kind: str, name: str, known: Mapping[str, _Found]) -> _Found:
         raise SpecError(
             f"there is no {kind} {name!r}; the known names are: {', '.join(known)}"
         ) from None
+
+
+def resolved_path(path: str | os.PathLike[str]) -> Path:
+    """Return the absolute path of a state directory, without symbolic links.
+
+    Raise a SpecError if ``path`` is empty or not a valid path. Raise a StateError if its symbolic
+    links form a loop.
+    """
+    if not os.fspath(path):
+        raise SpecError("the path of the state directory is empty; pass the path of a directory")
+    try:
+        return Path(path).resolve()
+    except (OSError, RuntimeError) as error:  # the type for a loop of links depends on Python
+        raise StateError(
+            f"{os.fspath(path)} cannot be resolved: {error}; repair its symbolic links"
+        ) from error
+    except ValueError as error:
+        raise SpecError(
+            f"{os.fspath(path)!r} is not a valid path: {error}; pass another path"
+        ) from error
+
+
+def existing_directory(path: str | os.PathLike[str]) -> Path:
+    """Return the absolute path of a state directory, or raise a StateError if it does not exist.
+
+    Raise the errors of :func:`resolved_path`, too.
+    """
+    root = resolved_path(path)
+    if not root.is_dir():
+        raise StateError(f"there is no state directory at {root}. Pass the path of an existing one")
+    return root
 
 
 def check_layout(layout: int, newest: int, where: str) -> None:

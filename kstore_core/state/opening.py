@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kstore_core.changelog import Changelog, Changelogs
-from kstore_core.checks import check_choice
+from kstore_core.checks import check_choice, resolved_path
 from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import DURABILITY_LEVELS, Durability, Engine
 from kstore_core.errors import SpecError, StateError, StorageFullError, UnsupportedError
@@ -131,18 +131,7 @@ def open_state(
         raise SpecError(
             f"lock_timeout_s must be a number of seconds, 0 or more, not {lock_timeout_s!r}"
         )
-    if not os.fspath(path):
-        raise SpecError("the path of the state directory is empty; pass the path of a directory")
-    try:
-        root = Path(path).resolve()
-    except (OSError, RuntimeError) as error:  # the type for a loop of links depends on Python
-        raise StateError(
-            f"{os.fspath(path)} cannot be resolved: {error}; repair its symbolic links"
-        ) from error
-    except ValueError as error:
-        raise SpecError(
-            f"{os.fspath(path)!r} is not a valid path: {error}; pass another path"
-        ) from error
+    root = resolved_path(path)
     if engine is None:
         if read_only and not root.is_dir():
             raise _missing(root)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from kstore_core.checks import existing_directory
 from kstore_core.engine import Engine
 from kstore_core.errors import (
     EngineLockedError,
@@ -71,9 +72,7 @@ def examine(
     StateError
         The state directory or the directory of the changelogs does not exist.
     """
-    root = Path(path).resolve()
-    if not root.is_dir():
-        raise StateError(f"there is no state directory at {root}. Pass the path of an existing one")
+    root = existing_directory(path)
     if changelog is not None and not Path(changelog).is_dir():
         raise StateError(f"there is no directory of changelogs at {changelog}")
     found = Verified()

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+from kstore_core.checks import existing_directory
 from kstore_core.engine import Database, Engine, Rows
 from kstore_core.errors import FormatDowngradeError, SpecError, StateError
 from kstore_core.formats import ValueFormat, fitting, named, of_shape
@@ -137,8 +138,8 @@ def upgrade(
         raise TypeError(f"time_ordered must be a bool, not {time_ordered!r}")
     if shape is not None and shape not in get_args(Shape):
         raise SpecError(f"shape must be one of {', '.join(get_args(Shape))}, not {shape!r}")
-    if engine is None and os.fspath(path) and not Path(path).is_dir():
-        raise StateError(f"there is no state directory at {path}. Pass the path of an existing one")
+    if engine is None:
+        existing_directory(path)
     if batch_rows < 1:
         raise ValueError(f"batch_rows must be 1 or more, not {batch_rows}")
     with open_state(path, engine=engine, options=options, read_only=True) as state:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kstore_core.changelog import Changelog
+from kstore_core.checks import existing_directory
 from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Engine
 from kstore_core.errors import SpecError, StateError
@@ -202,9 +203,7 @@ def _with_lock(
     The arguments of ``work`` are the directory, its engine, the lock, and the plan of an unfinished
     migration or None.
     """
-    root = Path(path).resolve()
-    if not root.is_dir():
-        raise StateError(f"there is no state directory at {path}. Pass the path of an existing one")
+    root = existing_directory(path)
     begun = read_plan(root)
     if begun is None:
         with open_state(root, options=options, read_only=True) as state:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kstore_core.checks import check_partitions
+from kstore_core.checks import check_partitions, resolved_path
 from kstore_core.errors import SpecError, StateError
 from kstore_core.maintenance.migrate.results import MigrateProgress, ProgressCallback
 from kstore_core.maintenance.rescale.moving import Move
@@ -129,7 +129,7 @@ def rescale_tasks(
     check_partitions(partitions)
     given = [spec] if isinstance(spec, StoreSpec) else spec or []
     specs = {one.name: one for one in given}
-    source, place = Path(path).resolve(), Path(target).resolve()
+    source, place = resolved_path(path), resolved_path(target)
     _check_target(source, place)
     found = find_tasks(source, subtopology, tasks, options)
     before = len(found.directories)
