@@ -69,6 +69,8 @@ def examine(
 
     Raises
     ------
+    SpecError
+        ``path`` is empty or not a valid path.
     StateError
         The state directory or the directory of the changelogs does not exist.
     """

@@ -130,9 +130,10 @@ def _fetch(storage: Storage, shard: Shard, pool: Path, target: Path) -> None:
 
     pool.mkdir(exist_ok=True)
     fetch_files(storage, shard, target, linked=False, there=there)
-    for file in (file for file in shard.files if is_immutable(file.path)):
-        with contextlib.suppress(OSError):
-            os.link(target / file.path, pool / file.sha256)
+    for file in shard.files:
+        if is_immutable(file.path):
+            with contextlib.suppress(OSError):
+                os.link(target / file.path, pool / file.sha256)
 
 
 def lock_file(path: Path, operation: int) -> int:

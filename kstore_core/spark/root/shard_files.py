@@ -80,9 +80,11 @@ def unchanged(directory: Path, shard: Shard) -> Stamps:
     Only files that the engines never change are compared.
     """
     found = {}
-    for file in (file for file in shard.files if is_immutable(file.path)):
+    for file in shard.files:
         here = directory / file.path
-        if here.is_file() and here.stat().st_size == file.bytes and sha256_of(here) == file.sha256:
+        if not is_immutable(file.path) or not here.is_file():
+            continue
+        if here.stat().st_size == file.bytes and sha256_of(here) == file.sha256:
             found[file.path] = _stamp(here)
     return found
 

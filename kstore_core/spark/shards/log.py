@@ -151,6 +151,7 @@ class ShardLog:
         chosen = pa.array(rows)
         columns = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         arrays = {id(c): c for c in columns.values() if isinstance(c, pa.Array)}
+        # The keys and the user's keys can be the same array, which is then taken once.
         taken = {number: array.take(chosen) for number, array in arrays.items()}
         return ShardLog(**{name: taken.get(id(c), c) for name, c in columns.items()})
 

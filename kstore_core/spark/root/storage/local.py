@@ -118,18 +118,15 @@ class LocalFiles:
                 if is_immutable(name) and _linked(source, target):
                     with target.open("rb") as file:
                         os.fsync(file.fileno())
-                    continue
-                with source.open("rb") as reader, target.open("xb") as writer:
-                    shutil.copyfileobj(reader, writer, 1 << 20)
-                    writer.flush()
-                    os.fsync(writer.fileno())
+                else:
+                    _copy(source, target)
 
     def reuse(self, old: str, new: str) -> str:
         source, target = self._place(old), self._place(new)
         with translating_os_errors(target):
             target.parent.mkdir(parents=True, exist_ok=True)
-        if not _linked(source, target):
-            self.upload({new: source})
+            if not _linked(source, target):
+                _copy(source, target)
         return new
 
     def download(self, files: Mapping[str, Path], *, linked: bool = False) -> None:
@@ -204,6 +201,14 @@ def _linked(source: Path, target: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file durably to the new path ``target``."""
+    with source.open("rb") as reader, target.open("xb") as writer:
+        shutil.copyfileobj(reader, writer, 1 << 20)
+        writer.flush()
+        os.fsync(writer.fileno())
 
 
 @contextlib.contextmanager
