@@ -79,7 +79,7 @@ def _prepare_spark(config: pytest.Config) -> None:
         return  # Workers get the options of their controller.
     place = cache.mkdir("spark")
     home = place / f"spark-{version('pyspark')}"
-    if not (home / "jars").is_dir():  # a link, which is broken if the installed Spark has moved
+    if not (home / "bin").is_dir():  # a link, which is broken if the installed Spark has moved
         shutil.rmtree(home, ignore_errors=True)
         make_spark_home(home)
     os.environ.setdefault("SPARK_HOME", str(home))

@@ -17,8 +17,9 @@ from tests.support.places import ROOT
 
 __all__ = ["driver_options", "start_making"]
 
-# Tests end before the optimising compiler and a parallel collector pay.
-_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Tests end before the optimising compiler and a parallel collector pay. Without that compiler, Java
+# keeps only 48 MiB of compiled code. It would compile again what it had to remove.
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 
 
 def driver_options(archive: Path) -> str:

@@ -33,6 +33,7 @@ def machine_environment(scratch: Path, temporary: Path) -> dict[str, str]:
     java = find_java().command
     (spark,) = importlib.import_module("pyspark").__path__
     needed = [ROOT, Path(sys.prefix), Path(sys.base_prefix), java.resolve(), Path(spark)]
+    spark = os.environ.get("SPARK_HOME", spark)  # with compiled modules
     hidden: list[Path] = []
     for place in (Path("/dev/shm"), Path("/tmp"), Path("/var/tmp"), temporary.resolve()):
         seen = any(each.is_relative_to(place) for each in needed)
@@ -49,7 +50,7 @@ def machine_environment(scratch: Path, temporary: Path) -> dict[str, str]:
 
 def machine_settings(scratch: Path) -> dict[str, str]:
     """The settings of Spark that give each executor disks of its own."""
-    options = f"-XX:TieredStopAtLevel=1 -Djava.io.tmpdir={scratch}"
+    options = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} -Djava.io.tmpdir={scratch}"
     return {
         "spark.executorEnv.JAVA_HOME": str(_JAVA_HOME),
         "spark.executor.extraJavaOptions": options,

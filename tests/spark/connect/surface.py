@@ -55,6 +55,7 @@ from tests.spark.subtopologies.task_runs import adding
 from tests.spark.support import logs
 from tests.spark.support.object_store import Bucket
 from tests.spark.support.streams import AVAILABLE, add_epochs, epochs_of, run, slices_of
+from tests.support.spark_home import make_spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,13 +91,15 @@ def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def spark(event_log: Path) -> Iterator[SparkSession]:
+def spark(event_log: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A Connect session, with its server."""
     from pyspark.sql import SparkSession
 
     from kstore_core.spark.runtime.java import use_java
 
     use_java()
+    home = make_spark_home(tmp_path_factory.mktemp("home") / "spark", mllib=True)
+    os.environ["SPARK_HOME"] = str(home)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = (
