@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import subprocess
+import threading
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -75,14 +76,26 @@ class Bucket:
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[str]:
-    """The address of a server that keeps objects in the memory of this process."""
-    from moto.server import ThreadedMotoServer
+    """The address of a server that keeps objects in the memory of this process.
 
-    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    Moto's own server would look for the service of each request among all services of AWS, which
+    takes longer than the answer.
+    """
+    from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
+    from werkzeug.serving import make_server
+
+    class Quiet(MotoRequestHandler):
+        def log(self, *_: object) -> None:
+            pass
+
+    app = create_backend_app("s3")
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Quiet)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
 
 
 @pytest.fixture
