@@ -10,11 +10,12 @@
 # Each makes .venv first where it is missing: a virtual environment with kstore, compiled in place, and
 # all that its tests need. It is brought up to date when pyproject.toml, setup.py or a Cython source
 # has changed. `make PYTHON=python3.13 test` makes it with another Python; JOBS=8 says how many
-# processes share the tests; ARGS="-k codec" goes to pytest or to the demo.
+# processes share the tests, of which there are 2, or 4 for test-all, whose kills and brokers often
+# wait; ARGS="-k codec" goes to pytest or to the demo.
 
 PYTHON ?= python3
 ARGS ?=
-JOBS ?= 2
+JOBS ?=
 ROUNDS ?= 2000
 RUNS ?= 10000000
 SEED ?= 1
@@ -23,7 +24,7 @@ REST ?=
 
 BIN := .venv/bin
 READY := .venv/.ready
-PYTEST = $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest --numprocesses $(or $(JOBS),$(1)) --dist loadfile --no-loadscope-reorder
 SOURCES := pyproject.toml setup.py $(shell find kstore_core plugins \( -name '*.pyx' -o -name '*.pxd' \))
 
 # Tests start thousands of processes. Each compiles the modules that it imports, unless one may keep them.
@@ -37,10 +38,10 @@ demo: $(READY)
 	$(BIN)/kstore demo $(ARGS)
 
 test: $(READY)
-	$(PYTEST) -m selected $(ARGS)
+	$(call PYTEST,2) -m selected $(ARGS)
 
 test-all: $(READY)
-	$(PYTEST) $(if $(REST),-m 'not selected') $(ARGS)
+	$(call PYTEST,4) $(if $(REST),-m 'not selected') $(ARGS)
 
 crash: $(READY)
 	$(BIN)/python -m kstore_core.testing.killer --rounds $(ROUNDS) --seed $(SEED) \

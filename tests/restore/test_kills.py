@@ -94,8 +94,8 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path, number: int) -> None:
         FileChangelog(tmp_path / "logs", one.topic) as log,
     ):
         (record,) = next(one.read())
-        for at in range(400_000):
-            log.append(b"%06d" % (at % 100_000) + record.key, b"v" * 1000, at // 10_000)
+        for at in range(200_000):
+            log.append(b"%06d" % (at % 50_000) + record.key, b"v" * 2000, at // 5_000)
     code = f"""
 import resource
 from tests.restore.killed import KINDS
@@ -107,7 +107,7 @@ with open_log(Path({str(tmp_path / "logs")!r})) as log:
     with open_state({str(tmp_path / "new")!r}, engine="rocksdb") as state:
         state.open(spec_of(KINDS[{number}]))
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        assert state.restore(spec_of(KINDS[{number}]), log).records == 400_000
+        assert state.restore(spec_of(KINDS[{number}]), log).records == 200_000
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
     ran = subprocess.run(

@@ -1,8 +1,8 @@
 """The daemon that forks Spark's Python processes, which imports in advance what they import.
 
 Spark's own daemon imports no libraries, because some of them start threads. So each process imports
-pyarrow, which takes longer than the work of most tests. After each task, a process also collects
-garbage, and looks at all objects that its imports left.
+pandas and pyarrow, which takes longer than the work of most tests. After each task, a process also
+collects garbage, and looks at all objects that its imports left.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from contextlib import suppress
 from importlib import import_module
 
 if __name__ == "__main__":
-    # The Python of a test may have no kstore or no pyarrow.
-    for module in (sys.argv[1], "pyarrow", "kstore_core.spark.source"):
+    # The Python of a test may lack one of these.
+    kstore = ("kstore_core.spark.source", "kstore_lmdb", "kstore_rocksdb")
+    for module in (sys.argv[1], "pandas", "pyarrow", *kstore):
         with suppress(ImportError):
             import_module(module)
     gc.freeze()
