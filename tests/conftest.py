@@ -22,7 +22,8 @@ import pytest
 from tests.support import class_archive
 from tests.support.engines import ENGINES, Home, MakeHome
 from tests.support.installing import fresh, install, sample
-from tests.support.selection import select
+from tests.support.places import TESTS
+from tests.support.selection import SELECTED, repeated, select
 from tests.support.slowest import SlowestFiles
 from tests.support.sound import assert_left_sound, in_one_process
 from tests.support.spark_home import make_spark_home
@@ -106,12 +107,21 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before ``-m selected`` looks at the marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the selection; where processes share the tests, begin with slow files, then large ones.
+    """Leave out repetitions, and mark the selection.
+
+    Where processes share the tests, begin with slow files, then large ones.
 
     Whichever file is begun last should be short: one process does it, and the others are idle.
     """
-    for item in select(items):
+    chosen = select(items)
+    for item in chosen:
         item.add_marker("selected")
+    if {item.path for item in items}.issuperset(TESTS.rglob("test_*.py")):
+        config.stash[SELECTED] = [item.nodeid for item in chosen]
+    left_out = repeated(items) - set(chosen)
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
     if not hasattr(config, "workerinput"):
         return
     slow = {item.path for item in items if item.get_closest_marker("slow")}

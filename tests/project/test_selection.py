@@ -13,20 +13,23 @@ from kstore_core.testing.kinds import KINDS
 from tests.support.engines import ENGINES
 from tests.support.imports import CORE, PLUGINS, SOURCES, imported
 from tests.support.places import ROOT, TESTS
-from tests.support.selection import LATER, SPARK_PATH
+from tests.support.selection import LATER, SELECTED, SPARK_PATH
 
 pytestmark = pytest.mark.slow  # collects every test
 
 
 @pytest.fixture(scope="module")
-def selected() -> dict[str, list[str]]:
+def selected(request: pytest.FixtureRequest) -> dict[str, list[str]]:
     """The identifiers of the items that ``make test`` runs, by file."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "selected"]
-    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    found = request.config.stash.get(SELECTED, None)
+    if found is None:
+        command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "selected"]
+        done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+        found = done.stdout.splitlines()
     items = defaultdict(list)
-    for line in done.stdout.splitlines():
-        file, found, item = line.partition("::")
-        if found:
+    for line in found:
+        file, separator, item = line.partition("::")
+        if separator:
             items[file].append(item)
     return items
 

@@ -17,6 +17,7 @@ from kstore_core.changelog import FileChangelog
 from kstore_core.testing.kinds import Kind
 from tests.restore.killed import KINDS, commit_for_ever, ops_of, restore, started
 from tests.restore.stores import contents, logs, open_log, spec_of, write
+from tests.support.memory import STATUS
 from tests.support.places import ROOT
 
 pytestmark = pytest.mark.usefixtures("left_sound")
@@ -83,9 +84,10 @@ def test_a_restore_that_is_killed_again_and_again_comes_to_an_end(
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not STATUS.exists(), reason="needs /proc")
 @of_each_kind
 def test_memory_does_not_grow_with_the_log(tmp_path: Path, number: int) -> None:
-    """400 MB of records are restored in 256 MiB and what the engine takes."""
+    """400 MB of records are restored in less memory, with that of the engine and of the imports."""
     kind = KINDS[number]
     with open_state(tmp_path / "0_0", engine="memory", changelog=logs(tmp_path / "one")) as state:
         write(kind, state.open(spec_of(kind)), [(b"k", b"v", 50, [("a", b"1")])])
@@ -97,18 +99,17 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path, number: int) -> None:
         for at in range(200_000):
             log.append(b"%06d" % (at % 50_000) + record.key, b"v" * 2000, at // 5_000)
     code = f"""
-import resource
 from tests.restore.killed import KINDS
 from tests.restore.stores import open_log, spec_of
+from tests.support.memory import peak_bytes
 from kstore_core import open_state
 from pathlib import Path
-import pyarrow
 with open_log(Path({str(tmp_path / "logs")!r})) as log:
     with open_state({str(tmp_path / "new")!r}, engine="rocksdb") as state:
         state.open(spec_of(KINDS[{number}]))
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        assert state.restore(spec_of(KINDS[{number}]), log).records == 200_000
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+        with peak_bytes() as peak:
+            assert state.restore(spec_of(KINDS[{number}]), log).records == 200_000
+print(peak() // 2**20)
 """
     ran = subprocess.run(
         [sys.executable, "-c", code],
@@ -117,4 +118,4 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
         check=True,
         cwd=ROOT,
     )
-    assert int(ran.stdout) < 256, ran.stdout
+    assert int(ran.stdout) < 360, ran.stdout

@@ -67,6 +67,7 @@ class Camera(Faults):
         super().__init__()
         self.root, self.folder = root, folder
         self.on = False
+        self.files = None
 
     def meet(self, operation):
         if self.on:
@@ -74,7 +75,12 @@ class Camera(Faults):
         return super().meet(operation)
 
     def take(self):
-        shutil.copytree(self.root, self.folder / str(len(self.taken)))
+        """Copy the directory, unless it is as it was at the step before."""
+        found = self.root.rglob("[!L]*")  # without LOG and LOCK of RocksDB
+        files = {file: file.read_bytes() for file in found if file.is_file()}
+        if files != self.files:
+            self.files = files
+            shutil.copytree(self.root, self.folder / str(len(self.taken)))
 
     @property
     def taken(self):

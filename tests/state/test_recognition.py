@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -52,6 +53,7 @@ def fill(root: Path, engine: str, specs: list) -> dict:
         return {spec.name: list(state.open(spec).all()) for spec in specs}
 
 
+@functools.cache
 def damages(engine: str) -> dict:
     """What may become of a lock file: a function of its path each."""
 

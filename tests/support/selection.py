@@ -15,7 +15,7 @@ import pytest
 
 from kstore_core.testing import StoreSuite
 
-__all__ = ["LATER", "SPARK_PATH", "path_of", "select"]
+__all__ = ["LATER", "SELECTED", "SPARK_PATH", "path_of", "repeated", "select"]
 
 LATER = {
     "tests/damage/": "damage at many places; tests/plugins has one of each sort",
@@ -57,6 +57,15 @@ SPARK_PATH = {
 }
 """Of the tests that start Spark, those that do not wait: the pipeline from end to end."""
 
+ONCE = "tests/engine/"
+"""Where engines of examples have their suites, in each of whose tests each value is once.
+
+All values of one test meet all of another on the three engines of kstore.
+"""
+
+SELECTED = pytest.StashKey[list[str]]()
+"""The identifiers of what ``make test`` runs, if all tests were collected."""
+
 Value = tuple[tuple[str, ...], tuple[int, ...]]
 """The names of a parameter's columns, and the identities of their values."""
 
@@ -68,12 +77,25 @@ def select(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     for item in items:
         if not _waits(item):
             test = item.nodeid.partition("[")[0]
-            shared = issubclass(getattr(item, "cls", None) or object, StoreSuite)
-            (suite[test.rpartition("::")[2]] if shared else tests[test]).append(item)
+            shared = suite[test.rpartition("::")[2]] if _is_of_stores(item) else tests[test]
+            shared.append(item)
     chosen = [item for same in tests.values() for item in _each_value_once(same)]
     for number, same in enumerate(suite.values()):
         chosen += _each_value_once(_from_another_engine(same, number))
     return chosen
+
+
+def repeated(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """The items of the suites on engines of examples that repeat values of other items."""
+    tests: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if path_of(item).startswith(ONCE) and _is_of_stores(item):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    return {item for same in tests.values() for item in set(same) - set(_each_value_once(same))}
+
+
+def _is_of_stores(item: pytest.Item) -> bool:
+    return issubclass(getattr(item, "cls", None) or object, StoreSuite)
 
 
 def _from_another_engine(items: list[pytest.Item], number: int) -> list[pytest.Item]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import hashlib
+import shutil
 import tarfile
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,10 +30,14 @@ STORES = [
 ]
 
 
-def unpack(directory: str, target: Path) -> Path:
+@functools.cache
+def unpacked(directory: str) -> Path:
+    """A directory of the archives, from which each test copies one store."""
+    place = Path(tempfile.mkdtemp(prefix="kstore-fixtures-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
     with tarfile.open(HERE / f"{directory}.tar.gz") as archive:
-        archive.extractall(target, filter="data")
-    return target / directory
+        archive.extractall(place, filter="data")
+    return place / directory
 
 
 def names(value: Any) -> str:
@@ -37,8 +45,10 @@ def names(value: Any) -> str:
 
 
 @pytest.fixture
-def path(directory: str, tmp_path: Path) -> Path:
-    return unpack(directory, tmp_path)
+def path(directory: str, line: dict[str, Any], tmp_path: Path) -> Path:
+    """A directory, without the stores that are not of this line."""
+    others = shutil.ignore_patterns(*(plans().keys() - {line["store"]}))
+    return shutil.copytree(unpacked(directory), tmp_path / directory, ignore=others)
 
 
 def spec(line: dict[str, Any]) -> StoreSpec:

@@ -11,12 +11,10 @@ import pytest
 
 from kstore_core.spark import vacuum
 from kstore_core.spark.root.root import Root
-from tests.spark.map_state import work as map_state_work
-from tests.spark.stream.checks import check_once
+from tests.spark.cluster.held import check_streams, named, plan_streams, run_streams, step_of
 from tests.spark.stream.shard_epochs import STEPS
 from tests.spark.stream.work import EXECUTOR, WORKER
 from tests.spark.support import cluster_work
-from tests.spark.support.held_streams import plan, streams
 from tests.spark.support.local_cluster import LocalCluster, Raised, local_cluster
 from tests.spark.support.logs import (
     RETENTION,
@@ -28,14 +26,21 @@ from tests.spark.support.logs import (
 )
 from tests.spark.support.object_store import Bucket
 
-OF_TASKS = STEPS[:4]
+KINDS = {
+    "rows-disk": STEPS[:4],
+    "rows-objects": ("committed", "copied", "put"),
+    "totals-disk": ("written", "committed"),
+    "totals-objects": ("written", "committed", "put"),
+}
+"""The steps of each kind of stream at which one of its tasks is killed."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    cores = {"spark.master": "local-cluster[2,2,1024]"}  # for as many streams as there are steps
+    # A core for each task that is held, and two for the others.
+    cores = {"spark.master": "local-cluster[2,7,1024]", "spark.default.parallelism": "4"}
     caches = {"KSTORE_SHARD_CACHE": "cache"}  # a relative path, so each executor has its own
     with local_cluster(tmp_path_factory.mktemp("cluster"), cores, caches) as started:
         yield started
@@ -76,6 +81,7 @@ def test_a_task_that_always_fails_leaves_nothing(cluster: LocalCluster, root: Pa
 
 
 def test_the_cluster_is_looked_at(cluster: LocalCluster, root: Path) -> None:
+    cluster.call(cluster_work.wait_for_executors, 2)
     workers = cluster.call(cluster_work.look, str(root))
     assert [(worker.host, worker.tasks) for worker in workers] == [(socket.gethostname(), 2)] * 2
     assert {worker.interpreter for worker in workers} == {sys.executable}
@@ -83,39 +89,17 @@ def test_the_cluster_is_looked_at(cluster: LocalCluster, root: Path) -> None:
     assert nothing_written(root)
 
 
-@pytest.mark.parametrize("place", ["disk", "objects"])
 def test_streams_have_each_epoch_once_whoever_is_killed(
-    cluster: LocalCluster, tmp_path: Path, bucket: Bucket, place: str
+    cluster: LocalCluster, tmp_path: Path, bucket: Bucket
 ) -> None:
-    """An executor after each step of the first epoch, a worker after each of the second."""
-    steps = ["committed", "copied", "put"] if place == "objects" else OF_TASKS
-    plan(tmp_path, {step: [(step, EXECUTOR), (step, WORKER)] for step in steps})
-    if place == "disk":
-        cluster.call(streams, str(tmp_path), steps)
-        check_once(tmp_path, steps)
-    else:
-        home = f"s3://{bucket.name}"
-        cluster.call(streams, str(tmp_path), steps, home, bucket.options)
-        check_once(tmp_path, steps, bucket)
+    """An executor after each step of the first epoch, a worker after each of the second.
 
-
-@pytest.mark.parametrize("place", ["disk", "objects"])
-def test_state_is_kept_by_executors_that_come_and_go(
-    cluster: LocalCluster, tmp_path: Path, bucket: Bucket, place: str
-) -> None:
-    """On an object store, the executors have no directory of the state in common."""
-    # On a disk, tests/spark/map_state/test_kills.py kills workers at each step.
-    moments, whos = ("written", "committed"), (EXECUTOR,)
-    if place == "objects":
-        moments, whos = (*moments, "put"), (WORKER, EXECUTOR)
-    kills = [(moment, who) for who in whos for moment in moments]
-    epochs = [[(f"k{(n + epoch) % 4}", n) for n in range(7)] for epoch in range(len(kills) + 1)]
-    planned = map_state_work.kills_of(tmp_path)
-    planned.plan(kills)
-    where = [] if place == "disk" else [bucket.address(), bucket.options]
-    given = cluster.call(map_state_work.running_totals, str(tmp_path), epochs, *where)
-    assert given == map_state_work.expected_totals(epochs)
-    assert planned.left() == []
+    On an object store, the executors have no directory of a state in common.
+    """
+    names = [name for kind, steps in KINDS.items() for name in named(kind, steps)]
+    plan_streams(tmp_path, {n: [(step_of(n), EXECUTOR), (step_of(n), WORKER)] for n in names})
+    cluster.call(run_streams, str(tmp_path), names, f"s3://{bucket.name}", bucket.options)
+    check_streams(tmp_path, names, bucket)
 
 
 def test_a_killed_driver_leaves_the_version_before(cluster: LocalCluster, root: Path) -> None:

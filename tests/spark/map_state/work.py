@@ -1,4 +1,4 @@
-"""What the driver of a cluster is called to do with `map_state`, and a function that kills."""
+"""A stream with `map_state` whose function and whose commits are killed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,12 @@ from kstore_core.spark import map_state
 from kstore_core.spark.map_state import tasks as map_state_task
 from kstore_core.spark.root.commits import ShardCommits
 from tests.spark.map_state.task_runs import TOTALS, Model, running_total
-from tests.spark.stream.work import Kills
+from tests.spark.support.held_streams import kills_of, note
 from tests.spark.support.streams import AVAILABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-def kills_of(place: Path) -> Kills:
-    """The kills of a stream that has this place."""
-    return Kills(str(place / "kills"))
+    from pyspark.sql.streaming import StreamingQuery
 
 
 def lethal_total(place: str, key: str, rows: Any, store: Any) -> Iterator[tuple[str, int]]:
@@ -52,47 +48,47 @@ def lethal_total(place: str, key: str, rows: Any, store: Any) -> Iterator[tuple[
     ShardCommits.put = putting  # type: ignore[method-assign]
 
 
-def running_totals(
-    spark: SparkSession,
-    scratch: str,
-    epochs: Sequence[Sequence[tuple[str, int]]],
-    root: str | None = None,
-    options: dict[str, Any] | None = None,
-) -> list[tuple[int, list[tuple[str, int]]]]:
-    """What `map_state` gives of a stream of these, epoch by epoch."""
-    place = Path(scratch)
-    source = place / "in"
-    source.mkdir(exist_ok=True)
+def add_amounts(source: Path, epochs: Sequence[Sequence[tuple[str, int]]]) -> None:
+    """Write rows of a key and an amount, a file an epoch."""
+    source.mkdir()
     for number, rows in enumerate(epochs):
         lines = [json.dumps({"key": key, "amount": amount}) for key, amount in rows]
         file = source / f"{number}.json"
         file.write_text("\n".join(lines))
         os.utime(file, (1_700_000_000 + number,) * 2)
-    kills, given = kills_of(place), []
+
+
+def amounts_of(spark: SparkSession, source: Path) -> DataFrame:
+    """The stream of these files, one an epoch."""
+    rows = spark.readStream.schema("key string, amount long").option("maxFilesPerTrigger", 1)
+    return rows.json(str(source))
+
+
+def begin_totals(
+    amounts: DataFrame, place: Path, root: Path | str, options: dict[str, Any] | None
+) -> StreamingQuery:
+    """Begin to keep totals in a state."""
 
     def emit(df: DataFrame, epoch: int) -> None:
-        given.append((epoch, sorted((row.key, row.total) for row in df.collect())))
-        kills.arm()
+        note(place, epoch, sorted((row.key, row.total) for row in df.collect()))
 
-    rows = spark.readStream.schema("key string, amount long").option("maxFilesPerTrigger", 1)
     out = map_state(
-        rows.json(str(source)),
-        partial(lethal_total, scratch),
+        amounts,
+        partial(lethal_total, str(place)),
         TOTALS,
-        root=root or place / "state",
+        root=root,
         storage_options=options,
         schema="key string, total long",
         partitions=3,
     )
-    kills.arm()
+    kills_of(place).arm()
     writer = out.writeStream.foreachBatch(emit).trigger(**AVAILABLE)
-    writer.option("checkpointLocation", str(place / "checkpoint")).start().awaitTermination()
-    return given
+    return writer.option("checkpointLocation", str(place / "checkpoint")).start()
 
 
 def expected_totals(
     epochs: Sequence[Sequence[tuple[str, int]]],
 ) -> list[tuple[int, list[tuple[str, int]]]]:
-    """What `running_totals` gives when each epoch counts once."""
+    """What a stream of these emits when each epoch counts once."""
     model = Model()
     return [(number, sorted(model.put(rows))) for number, rows in enumerate(epochs)]

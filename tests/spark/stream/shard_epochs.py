@@ -181,6 +181,7 @@ class Servant:
 
 def serve() -> None:
     """Fork for each piece of work that standard input tells of, and tell how it ended."""
+    pa.array([])  # For the first one pyarrow imports pandas, which takes longer than most epochs.
     with contextlib.suppress(EOFError):
         while True:
             work, arguments = pickle.load(sys.stdin.buffer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from kstore_core.spark.source.datasource import KStoreSource
 from kstore_core.spark.source.write_options import sink_options
 from kstore_core.spark.stream.sink import SinkArguments, StreamSink
 from tests.spark.support import inboxes
-from tests.spark.support.held_streams import kills_of, run_held
+from tests.spark.support.held_streams import kills_of, planned_epochs, run_held
 from tests.spark.support.logs import COLUMNS, SHARDS, SPEC, Record, log_table
 from tests.spark.support.streams import AVAILABLE
 
@@ -56,7 +57,7 @@ class LethalSource(KStoreSource):
 def sinks(spark: SparkSession, scratch: str, names: Sequence[str]) -> None:
     """Stream what there is in ``in`` into a root for each name, all of them at once."""
     spark.dataSource.register(LethalSource)
-    run_held(spark, scratch, names, _begin)
+    run_held(spark, scratch, names, partial(_begin, planned_epochs(spark, scratch)))
 
 
 def _begin(epochs: DataFrame, place: Path) -> StreamingQuery:

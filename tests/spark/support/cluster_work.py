@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -79,6 +80,13 @@ def join(spark: SparkSession, root: str, rows: list[tuple[bytes, int]]) -> list[
     joined = temporal_join(df, root, key="key", timestamp="at", broadcast_bytes=0)
     found = joined.select("key", "at", "table_value").collect()
     return sorted((bytes(r.key), r.at, r.table_value and bytes(r.table_value)) for r in found)
+
+
+def wait_for_executors(spark: SparkSession, count: int) -> None:
+    """Wait until there are so many: one that was killed is replaced after a while."""
+    context: Any = spark.sparkContext
+    while context._jsc.sc().getExecutorMemoryStatus().size() < 1 + count:  # and the driver
+        time.sleep(0.1)
 
 
 def look(spark: SparkSession, *arguments: Any, **options: Any) -> list[Worker]:

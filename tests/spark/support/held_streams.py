@@ -54,35 +54,25 @@ def plan(scratch: Path, kills: Mapping[str, Sequence[tuple[str, str]]]) -> None:
         kills_of(scratch / name).plan(of_it)
 
 
-def streams(
-    spark: SparkSession,
-    scratch: str,
-    names: Sequence[str],
-    address: str | None = None,
-    options: dict[str, Any] | None = None,
-) -> None:
-    """Stream what there is in ``in`` into a root for each name, all of them at once.
-
-    The roots are beside the kills of each name, or in an object store at an address.
-    """
-    run_held(spark, scratch, names, partial(_begin, address=address, options=options))
+def planned_epochs(spark: SparkSession, scratch: str) -> DataFrame:
+    """The stream of the epochs that are planned."""
+    return epochs_of(spark, Path(scratch, "in"))
 
 
 def run_held(
     spark: SparkSession,
     scratch: str,
     names: Sequence[str],
-    begin: Callable[[DataFrame, Path], StreamingQuery],
+    begin: Callable[[Path], StreamingQuery],
 ) -> None:
     """Begin a stream for each name, hold those that have a kill to wait for, and see all end."""
     places = [Path(scratch, name) for name in names]
-    epochs = epochs_of(spark, Path(scratch, "in"))
     left = [kill.split()[1] for place in places for kill in kills_of(place).left()]
     if DRIVER in left or EXECUTOR in left:
         gateway: Any = spark.sparkContext._gateway
         arguments = (places, gateway.proc.pid)
         threading.Thread(target=_kill_when_held, args=arguments, daemon=True).start()
-    for query in [begin(epochs, place) for place in places]:
+    for query in [begin(place) for place in places]:
         query.awaitTermination()
 
 
@@ -96,25 +86,29 @@ def emitted_by(place: Path) -> Path:
     return place / "emitted"
 
 
-def _begin(
-    epochs: DataFrame, place: Path, address: str | None, options: dict[str, Any] | None
+def note(place: Path, epoch: int, rows: Sequence[Any]) -> None:
+    """Note what a stream emits, and arm its next kill."""
+    with emitted_by(place).open("a") as file:
+        file.write(json.dumps([epoch, rows]) + "\n")
+    kills_of(place).arm()
+
+
+def begin_stream(
+    epochs: DataFrame, place: Path, root: Path | str, options: dict[str, Any] | None
 ) -> StreamingQuery:
-    """Begin one, which appends what it emits to a file."""
-    kills = kills_of(place)
+    """Begin to stream epochs into a root."""
 
     def emit(changes: DataFrame, epoch: int) -> None:
-        rows = shown([changes.toArrow()])
-        with emitted_by(place).open("a") as file:
-            file.write(json.dumps([epoch, rows]) + "\n")
-        kills.arm()
+        note(place, epoch, shown([changes.toArrow()]))
 
+    kills = kills_of(place)
     kills.arm()
     with mock.patch(
         "kstore_core.spark.stream.stream_into.EpochRunner", partial(EpochRunner, step=kills)
     ):
         return stream_into(
             epochs,
-            place / "root" if address is None else f"{address}/{place.name}",
+            root,
             storage_options=options,
             checkpoint=place / "checkpoint",
             spec=SPEC,
