@@ -13,9 +13,10 @@ from contextlib import suppress
 from importlib import import_module
 
 if __name__ == "__main__":
-    # The Python of a test may lack one of these.
+    # The Python of a test may lack one of these. Only the processes of tasks use pandas.
     kstore = ("kstore_core.spark.source", "kstore_lmdb", "kstore_rocksdb")
-    for module in (sys.argv[1], "pandas", "pyarrow", *kstore):
+    pandas = ["pandas"] if sys.argv[1] == "pyspark.worker" else []
+    for module in (sys.argv[1], *pandas, "pyarrow", *kstore):
         with suppress(ImportError):
             import_module(module)
     gc.freeze()
