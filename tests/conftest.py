@@ -16,6 +16,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from multiprocessing.util import Finalize
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -27,6 +28,9 @@ from tests.support.selection import SELECTED, repeated, select
 from tests.support.slowest import SlowestFiles
 from tests.support.sound import assert_left_sound, in_one_process
 from tests.support.spark_home import make_spark_home
+
+if TYPE_CHECKING:
+    from tests.support.scheduling import FewSessions
 
 __all__ = ["engine", "fresh", "home", "install", "left_sound", "make_home", "one_process", "sample"]
 
@@ -127,6 +131,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     counts = Counter(item.path for item in items)
     items.sort(key=lambda item: (item.path not in slow, -counts[item.path]))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FewSessions | None:
+    """Share the Spark session, where files are shared among processes."""
+    from tests.support.scheduling import FewSessions
+
+    return FewSessions(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:

@@ -69,7 +69,7 @@ def test_every_machine_goes_on_where_another_ended(
         for one, other in zip(here.shards, there.shards, strict=True):
             assert dataclasses.replace(one, **plain) == dataclasses.replace(other, **plain)
     machine("new")
-    assert shards_are(Streamed(root, SPEC, "lmdb"), log, tmp_path / "restored")
+    assert shards_are(Streamed(root, SPEC, "lmdb"), log)
     with pytest.raises(StateError, match=r"contains epoch 3 .* but Spark runs epoch 1"):
         epoch_of(root, 1, log[:9], engine="lmdb")
 
@@ -111,7 +111,7 @@ def test_whatever_request_goes_wrong_the_epoch_is_there_once(
         assert root.versions() == [1, 2, 3]
         assert there.files(INBOX) == []
         machine("new")
-        assert shards_are(Streamed(root, SPEC, "lmdb", 1), log, tmp_path / f"restored-{step}")
+        assert shards_are(Streamed(root, SPEC, "lmdb", 1), log)
 
 
 @pytest.mark.usefixtures("one_by_one")
@@ -149,7 +149,7 @@ def test_of_two_attempts_one_counts(
     assert not [f for f in check_files(objects).findings if f.severity != "note"]
     epoch_of(objects, 2, slices[2], engine="lmdb")
     assert objects.versions() == [1, 2, 3]
-    assert shards_are(Streamed(objects, SPEC, "lmdb"), log, tmp_path / "restored")
+    assert shards_are(Streamed(objects, SPEC, "lmdb"), log)
 
 
 @pytest.mark.usefixtures("one_by_one")
@@ -171,7 +171,7 @@ def test_an_attempt_that_comes_after_the_next_epoch_is_refused(
 
     with stepping(beside), pytest.raises(StateError, match="contains epoch 2 of the stream"):
         sink(objects).commit(messages, 1)
-    assert shards_are(Streamed(objects, SPEC), log, tmp_path / "restored")
+    assert shards_are(Streamed(objects, SPEC), log)
 
 
 def test_a_vacuum_takes_what_killed_jobs_left(bucket: Bucket, tmp_path: Path) -> None:
@@ -216,4 +216,4 @@ def test_other_storages_will_do(
         machine("ab"[epoch])
         epoch_of(root, epoch, records, engine="lmdb")
         assert root.storage.files(INBOX) == []
-    assert shards_are(Streamed(root, SPEC, "lmdb"), log, tmp_path / "restored")
+    assert shards_are(Streamed(root, SPEC, "lmdb"), log)

@@ -11,11 +11,10 @@ import pytest
 
 from kstore_core import stores
 from kstore_core.errors import SpecError, StateError, UnsupportedError
-from kstore_core.spark import spec_json, stream_into, vacuum, write_store
+from kstore_core.spark import vacuum
 from kstore_core.spark.live.stream_binding import StreamBinding, check_not_streamed
 from kstore_core.spark.remote.layout import layout_of
 from kstore_core.spark.root.commits import ShardCommits
-from kstore_core.spark.root.inbox import INBOX
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.root.storage.base import Storage
 from kstore_core.spark.root.storage.local import LocalFiles
@@ -28,16 +27,11 @@ from tests.spark.support.faults import FaultyObjects, Killed, write
 from tests.spark.support.logs import SHARDS, SPEC, make_log
 from tests.spark.support.object_store import Bucket, ignore_conditions
 from tests.spark.support.streams import (
-    AVAILABLE,
-    add_epochs,
-    epochs_of,
-    forget_last_epoch,
-    run,
     slices_of,
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    pass
 
 LATEST = stores.timestamped_key_value_with_headers("latest")
 WINDOWS = stores.timestamped_window_with_headers("windows", 300, 20, segment_interval_ms=60)
@@ -66,7 +60,7 @@ def test_every_machine_goes_on_where_another_ended(
         assert streamed.epoch(epoch, records) == wanted
         assert streamed.epoch(epoch, records) == wanted
     machine("new")
-    assert shards_are(streamed, log, tmp_path / "restored")
+    assert shards_are(streamed, log)
     assert bucket.root().versions() == [1, 2, 3, 4, 5, 6]
     for number in range(1, 7):
         here, there = bucket.root().load(number), Root.at(tmp_path / "whole").load(number)
@@ -102,7 +96,7 @@ def test_whatever_step_is_the_last_the_epoch_is_there_once(
         assert bucket.root().versions() == [*range(1, epoch + 1 + (step == "published"))]
         machine(["first", "other"][epoch % 2])
         assert streamed.epoch(epoch, records) == whole.epoch(epoch, records)
-    assert shards_are(streamed, log, tmp_path / "restored")
+    assert shards_are(streamed, log)
 
 
 @pytest.mark.slow
@@ -145,7 +139,7 @@ def test_whatever_request_goes_wrong_the_epoch_is_there_once(
             assert streamed.epoch(2, slices[2]) == wanted[2]
             assert streamed.root.versions() == [1, 2, 3]
             machine("new")
-            assert shards_are(streamed, log, tmp_path / f"restored-{step}-{how}")
+            assert shards_are(streamed, log)
 
 
 def test_of_two_attempts_one_counts(objects: Root, machine: Machine, tmp_path: Path) -> None:
@@ -167,7 +161,7 @@ def test_of_two_attempts_one_counts(objects: Root, machine: Machine, tmp_path: P
     assert streamed.epoch(1, slices[1], step=beside) == wanted
     assert others == [0]
     assert streamed.epoch(2, slices[2]) == whole.epoch(2, slices[2])
-    assert shards_are(streamed, log, tmp_path / "restored")
+    assert shards_are(streamed, log)
 
 
 def test_a_stream_goes_on_from_a_version_and_a_vacuum_may_take_it(
@@ -251,65 +245,6 @@ def test_a_version_uploads_only_new_table_files(bucket: Bucket) -> None:
     older = [file for shard in newest.shards for file in shard.files if file.at is not None]
     assert older
     assert all(file.path.endswith(".sst") for file in older)
-
-
-def test_a_stream_of_spark_goes_to_an_object_store(
-    spark: SparkSession, bucket: Bucket, tmp_path: Path
-) -> None:
-    log = make_log(1, 300, SHARDS)
-    slices, source = slices_of(log, 3), tmp_path / "in"
-    add_epochs(source, slices[:2])
-    seen: list[tuple[int, list[Any]]] = []
-
-    def emit(changes: DataFrame, epoch: int) -> None:
-        rows = [(bytes(row.key), row.partition) for row in changes.collect()]
-        seen.append((epoch, sorted(rows)))
-
-    where: Any = bucket.address()
-    options: Any = {"storage_options": bucket.options, "emit": emit}
-    run(epochs_of(spark, source), where, tmp_path / "checkpoint", **options)
-    assert forget_last_epoch(tmp_path / "checkpoint") == 1
-    add_epochs(source, slices[2:])
-    run(epochs_of(spark, source), where, tmp_path / "checkpoint", **options)
-    assert [epoch for epoch, _ in seen] == [0, 1, 1, 2]
-    assert seen[1] == seen[2]
-    assert bucket.root().versions() == [1, 2, 3]
-    assert shards_are(Streamed(bucket.root(), SPEC, query=query_of(bucket)), log, tmp_path / "r")
-    with pytest.raises(StateError, match="belongs to the stream of the checkpoint"):
-        write_store(
-            logs.log_frame(spark, log),
-            where,
-            SPEC,
-            partitions=SHARDS,
-            storage_options=bucket.options,
-        )
-    with pytest.raises(SpecError, match="compact_every=0 is not an int of 1 or more"):
-        stream_into(epochs_of(spark, source), where, checkpoint=tmp_path, compact_every=0)
-
-
-def test_the_sink_of_spark_goes_to_an_object_store(
-    spark: SparkSession, bucket: Bucket, tmp_path: Path
-) -> None:
-    log = make_log(2, 200, SHARDS)
-    slices, source = slices_of(log, 2), tmp_path / "in"
-    given = {"spec": spec_json(SPEC), "partitions": str(SHARDS), "engine": "lmdb"}
-    given |= {f"storage.{name}": value for name, value in bucket.options.items()}
-    given["checkpointLocation"] = str(tmp_path / "checkpoint")
-    for number in (1, 2):
-        add_epochs(source, slices[number - 1 : number])
-        writer = epochs_of(spark, source).repartition(2).writeStream.format("kstore")
-        writer = writer.options(**given).trigger(**AVAILABLE)
-        query = writer.start(bucket.address())
-        query.awaitTermination()
-        assert bucket.root().versions() == [*range(1, number + 1)]
-        assert bucket.root().storage.files(INBOX) == []
-    assert shards_are(Streamed(bucket.root(), SPEC, "lmdb", query=query.id), log, tmp_path / "r")
-
-
-def query_of(bucket: Bucket) -> str:
-    bound = StreamBinding.of(layout_of(bucket.root().storage))
-    assert bound is not None
-    return bound.query
 
 
 def test_an_object_store_without_conditions_is_refused(

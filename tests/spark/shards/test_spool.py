@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import subprocess
 import sys
@@ -107,8 +108,14 @@ def contents(root: Root, spec: StoreSpec) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("name", SPECS)
-@pytest.mark.parametrize("order", ORDERS)
+EACH_PAIR = [
+    *(("offsets", name) for name in SPECS),
+    *itertools.product(list(ORDERS)[1:], ("headers", "versioned_headers", "session")),
+]
+"""Orders and kinds: the order of a log matters most where a store keeps versions or headers."""
+
+
+@pytest.mark.parametrize(("order", "name"), EACH_PAIR)
 def test_runs_make_the_store_of_one_run(tmp_path: Path, name: str, order: str) -> None:
     spec = SPECS[name]()
     roots = [Root.at(tmp_path / "whole"), Root.at(tmp_path / "runs")]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -198,24 +200,27 @@ def serve() -> None:
             sys.stdout.flush()
 
 
-def restored(path: Path, spec: Any, engine: str, records: list[Record]) -> tuple[Any, Any]:
+@functools.lru_cache(maxsize=32)
+def restored(spec: StoreSpec, engine: str, records: tuple[Record, ...]) -> tuple[Any, Any]:
     """What one restore makes of the records of one shard."""
     log = ShardLog.of(rows_of(records), spec)
-    with open_state(path, engine=engine) as state:
-        store = state.open(spec)
-        restore(store, log.keys, log.values, log.timestamps, log.headers)
-        state.commit({(o.topic, o.partition): o.offset for o in log.last_offsets(())})
-    return content(path, spec, engine)
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch, "0_0")
+        with open_state(path, engine=engine) as state:
+            store = state.open(spec)
+            restore(store, log.keys, log.values, log.timestamps, log.headers)
+            state.commit({(o.topic, o.partition): o.offset for o in log.last_offsets(())})
+        return content(path, spec, engine)
 
 
-def shards_are(streamed: Streamed, log: list[Record], scratch: Path) -> bool:
+def shards_are(streamed: Streamed, log: list[Record]) -> bool:
     """Whether live shards, and those of the newest version, hold what the log makes."""
     root = streamed.root
     newest = root.newest()
     assert newest is not None
     for shard in newest.shards:
-        mine = [record for record in log if record.partition == shard.shard]
-        wanted = restored(scratch / f"0_{shard.shard}", streamed.spec, streamed.engine, mine)
+        mine = tuple(record for record in log if record.partition == shard.shard)
+        wanted = restored(streamed.spec, streamed.engine, mine)
         with layout_of(root.storage).checkout(
             streamed.query, "", shard.shard, streamed.engine, 0
         ) as live:
