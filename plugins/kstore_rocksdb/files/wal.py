@@ -34,6 +34,8 @@ def logs_beyond_gap(path: Path) -> list[Path]:
     """Return the paths of the logs after a gap, from the oldest to the newest."""
     logs = {int(log.stem): log for log in path.glob("*.log") if log.stem.isdecimal()}
     with suppress(OSError, UnknownEditError, ValueError, IndexError, struct.error):
+        if not any(log.stat().st_size for log in logs.values()):
+            return []  # as after each close, so most opens need not read the manifest here
         manifest = read_manifest(path)
         needed = [logs[number] for number in sorted(logs) if number >= manifest.log_number]
         return needed[_gap(needed, manifest) :]
