@@ -2,13 +2,16 @@
 
 Every test that upgrades, migrates, restores, copies or drops ends with this, by the fixture
 ``left_sound`` or by a call where it has directories of its own. Both commands run in full, but in
-this process, where a store takes milliseconds. As users run them, with a process of their own that
-reads, they take a quarter of a second and more: so ``verify`` runs for the first of each kind of
-store that a package of tests leaves on RocksDB, and both for the first store on each engine.
+this process, where a store takes milliseconds; ``doctor`` for the first, the second, the fourth,
+the eighth, … directory with the same stores that a package of tests leaves. As users run them, with
+a process of their own that reads, they take a quarter of a second and more: so ``verify`` runs for
+the first of each kind of store that a package of tests leaves on RocksDB, and both for the first
+store on each engine.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +34,8 @@ AROUND = {"leftover", "disk", "offsets", "permissions"}
 _DATABASES = ("CURRENT", "data.mdb")
 
 _seen: set[tuple[str, ...]] = set()
+
+_times: Counter[tuple[str, ...]] = Counter()
 
 
 class Here:
@@ -86,9 +91,13 @@ def assert_sound(
     if spec is not None:
         with open_state(root, read_only=True) as state:
             spec = spec if state.stored_spec(spec.name) is None else None
+    stores = (*root.iterdir(), *root.glob("rocksdb/*"), *root.glob("lmdb/*"))
+    held = (test, *sorted(path.name for path in stores))
+    _times[held] += 1
     with in_one_process():
         _verify(root, spec, besides)
-        _examine(root)
+        if _times[held].bit_count() == 1:
+            _examine(root)
     if test:
         with open_state(root, read_only=True) as state:
             engine = (test, state.engine.name)
