@@ -20,11 +20,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support.class_archive import UNVERIFIED
+
 PROJECT = Path(__file__).parent / "java"
 MAIN = "kstore.interop.Main"
 JAVA_MAJOR = 17
 #: Start fast: a session of tests is over before the optimising compiler pays.
-JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8")
+JVM = (
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    *UNVERIFIED,
+    "-Dfile.encoding=UTF-8",
+)
 BUILD_TIMEOUT_S = 600
 #: The directory of the newer RocksDB in a cache.
 NEWER = "newer"

@@ -17,9 +17,10 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from tests.interop.harness import resolve_classpath
+from tests.support.class_archive import UNVERIFIED
 
 POM = Path(__file__).with_name("pom.xml")
-JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *UNVERIFIED)
 START_TIMEOUT_S = 60
 #: It compacts at once, and so deletes at once what has expired of a topic that does both.
 PROPERTIES = """

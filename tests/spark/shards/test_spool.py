@@ -235,7 +235,7 @@ def built_in(shape: str, directory: str, count: int, run_bytes: int) -> int:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not STATUS.exists(), reason="needs /proc")
-@pytest.mark.parametrize("shape", ["headers", "versioned_headers", "window", "session"])
+@pytest.mark.parametrize("shape", ["headers", "versioned_headers", "session"])
 def test_the_memory_of_a_task_does_not_grow_with_its_shard(tmp_path: Path, shape: str) -> None:
     def measured(name: str, count: int, run_bytes: int) -> int:
         code = (

@@ -13,6 +13,7 @@ import pytest
 
 from tests.interop.harness import HarnessUnavailableError, resolve_classpath
 from tests.spark.support.object_store import Bucket
+from tests.support.class_archive import UNVERIFIED
 
 _HERE = Path(__file__).parent
 _NUMBERS = itertools.count(1)
@@ -47,6 +48,7 @@ def started(cache: Path, place: Path) -> Hdfs:
         process = subprocess.Popen(
             [
                 *("java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+                *UNVERIFIED,
                 *("-cp", classpath, str(_HERE / "MiniHdfs.java"), str(place / "data")),
             ],
             stdin=subprocess.PIPE,
