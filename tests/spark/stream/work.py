@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
-from tests.spark.support.local_cluster import die_with, parent_of
+from tests.spark.support.local_cluster import parent_of
 
 WORKER, EXECUTOR, DRIVER = "worker", "executor", "driver"
 
@@ -54,9 +55,12 @@ class Kills:
         self._kill(victim)
 
     def _kill(self, victim: str) -> None:
-        """Kill this worker, or the executor that it dies with."""
-        if victim == EXECUTOR:
-            die_with(parent_of(os.getppid()))
+        """Kill this worker, or be held here until somebody kills its executor or its driver."""
+        if victim in (DRIVER, EXECUTOR):
+            coming = Path(self.path, "coming")
+            coming.write_text(f"{victim} {parent_of(os.getppid())}")
+            coming.rename(Path(self.path, "held"))
+            time.sleep(600)  # the daemon ends a worker when it misses its executor
         os.kill(os.getpid(), signal.SIGKILL)
 
 

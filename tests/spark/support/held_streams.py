@@ -11,7 +11,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,27 +18,13 @@ from unittest import mock
 
 from kstore_core.spark import stream_into
 from kstore_core.spark.stream.epoch_runner import EpochRunner
-from tests.spark.stream.work import DRIVER, EXECUTOR, WORKER, Kills, shown
-from tests.spark.support.local_cluster import parent_of
+from tests.spark.stream.work import DRIVER, EXECUTOR, Kills, shown
 from tests.spark.support.logs import SHARDS, SPEC, make_log
 from tests.spark.support.streams import AVAILABLE, add_epochs, epochs_of, slices_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
-
-
-@dataclass(frozen=True)
-class HeldKills(Kills):
-    """Kills of executors and drivers wait: whoever has come to its step is held there."""
-
-    def _kill(self, victim: str) -> None:
-        if victim in (DRIVER, EXECUTOR):
-            coming = Path(self.path, "coming")
-            coming.write_text(f"{victim} {parent_of(os.getppid())}")
-            coming.rename(Path(self.path, "held"))
-            time.sleep(600)  # the daemon ends a worker when it misses its executor
-        super()._kill(WORKER)
 
 
 LOG = make_log(11, 120, SHARDS)
@@ -76,9 +61,9 @@ def run_held(
         query.awaitTermination()
 
 
-def kills_of(place: Path) -> HeldKills:
+def kills_of(place: Path) -> Kills:
     """The kills of the stream that has this place."""
-    return HeldKills(str(place / "kills"))
+    return Kills(str(place / "kills"))
 
 
 def emitted_by(place: Path) -> Path:
