@@ -30,7 +30,7 @@ from tests.support.sound import assert_left_sound, in_one_process
 from tests.support.spark_home import make_spark_home
 
 if TYPE_CHECKING:
-    from tests.support.scheduling import FewSessions
+    from tests.support.scheduling import FewServers
 
 __all__ = ["engine", "fresh", "home", "install", "left_sound", "make_home", "one_process", "sample"]
 
@@ -134,11 +134,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FewSessions | None:
-    """Share the Spark session, where files are shared among processes."""
-    from tests.support.scheduling import FewSessions
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FewServers | None:
+    """Share what starts slowly, where files are shared among processes."""
+    from tests.support.scheduling import FewServers
 
-    return FewSessions(config, log) if config.getoption("dist") == "loadfile" else None
+    return FewServers(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:

@@ -1,4 +1,4 @@
-"""A minute of fuzzing: with atheris, or with plain chance where it has no wheel."""
+"""Half a minute of fuzzing: with atheris, or with plain chance where it has no wheel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.fuzz.family import FAMILIES, Family, family_of, mutated, shares
 
-RUNS = 400_000
+RUNS = 200_000
 ATHERIS = find_spec("atheris") is not None
 SHARES = shares(FAMILIES, RUNS)
 

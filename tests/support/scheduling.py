@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import functools
+import re
 
 from xdist.scheduler import LoadFileScheduling
 
 from tests.support.places import ROOT
 
-__all__ = ["FewSessions"]
+__all__ = ["FewServers"]
+
+_SESSION = re.compile(r'spark: SparkSession|usefixtures\("spark"\)')
+_CLUSTERS = re.compile("local_cluster|hdfs_bucket|azure_bucket")
+_OBJECTS = re.compile(r"tests\.spark\.remote\.|hdfs_bucket|azure_bucket|\bHdfs\b")
+_BROKER = "broker: Broker"
+_KAFKA_STREAMS = "tests/interop/"
 
 
-class FewSessions(LoadFileScheduling):
-    """One process gets all files that use the Spark session, because each process starts its own.
+class FewServers(LoadFileScheduling):
+    """One process gets all files that use the same server, because each process starts its own.
 
-    Another one gets those that start a cluster besides, which takes as long as all others.
+    A server here is the Spark session, an HDFS, the emulator of Azure, a Kafka broker, or the JVM
+    with Kafka Streams. Files that start Spark clusters besides are in a process of their own: they
+    take as long as all others that use the session.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -24,6 +33,10 @@ class FewSessions(LoadFileScheduling):
 @functools.cache
 def _scope(file: str) -> str:
     text = (ROOT / file).read_text(encoding="utf-8")
-    if "spark: SparkSession" not in text:
-        return file
-    return "clusters" if "local_cluster" in text else "sessions"
+    if _SESSION.search(text):
+        return "clusters" if _CLUSTERS.search(text) else "sessions"
+    if _OBJECTS.search(text):
+        return "objects"
+    if _BROKER in text:
+        return "brokers"
+    return "Kafka Streams" if file.startswith(_KAFKA_STREAMS) else file

@@ -15,7 +15,7 @@ from tests.support.pages import DOCS
 STAGED, CACHED = 120, 250
 """Bytes that a row takes beside its data, in staging and in a cache: docs/transactions.md."""
 
-ROWS = 10_000
+ROWS = 2_500
 PAGE = " ".join((DOCS / "transactions.md").read_text(encoding="utf-8").split())
 
 

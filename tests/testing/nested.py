@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from unittest import mock
 
 import pytest
+from hypothesis.internal.conjecture import engine as conjecture
 
 from tests.support.places import ROOT
 
@@ -30,7 +32,10 @@ class Outcomes:
 
 
 def run(*wanted: str) -> Outcomes:
-    """Run the tests that are named, as if nothing else were going on."""
+    """Run the tests that are named, as if nothing else were going on.
+
+    For a random test that fails, no shorter failure is looked for: only the outcome counts.
+    """
     found = Outcomes()
     arguments = [
         "-o",
@@ -40,7 +45,8 @@ def run(*wanted: str) -> Outcomes:
     ]
     for name in ("cacheprovider", "xdist", "terminal"):
         arguments += ["-p", f"no:{name}"]
-    status = pytest.main([*arguments, *wanted], plugins=[found])
+    with mock.patch.object(conjecture, "MAX_SHRINKS", 1):
+        status = pytest.main([*arguments, *wanted], plugins=[found])
     assert status in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
     assert found.errors == []
     return found

@@ -45,7 +45,7 @@ LIVES: dict[str, tuple[Kind, Kind, bool, str]] = {
 FULL = ("namespace", "write", "load", "sync")
 """What a full disk fails; the others fail for no reason."""
 
-STEPS = {"memory": 1, "lmdb": 4, "rocksdb": 12}
+STEPS = {"memory": 1, "lmdb": 4, "rocksdb": 24}
 """Of how many calls one fails; other ones in other lives."""
 
 

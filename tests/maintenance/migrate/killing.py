@@ -20,6 +20,7 @@ from typing import Any
 
 from kstore_core import open_state, stores
 from kstore_core.changelog import ChangelogDirectory, FileChangelog
+from kstore_core.discovery.registry import engine_class
 from kstore_core.errors import InconsistentStateError
 from kstore_core.maintenance.migrate import MigrateProgress, migrate
 from kstore_core.state.migration_note import places
@@ -180,6 +181,8 @@ def at_random(root: Path, way: str, rounds: int, seed: int) -> int:
 
 
 if __name__ == "__main__":
+    for engine in ("rocksdb", "lmdb"):
+        engine_class(engine)  # else each fork would import it
     how, root, way = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
     if how == "steps":
         for step, opens in at_each_step(root, way):
