@@ -82,6 +82,7 @@ def test_the_command_compares_and_names_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = list(three_ways.inputs_of(read_rates(), 30))
+    lines = [line for line in lines if line.timestamp <= lines[-1].timestamp]  # no later rates
     outcome = three_ways.in_driver(lines)
     other = three_ways.Outcome(outcome.priced[1:], outcome.dead, outcome.sessions)
     for second, code, said in [(outcome, 0, "are equal"), (other, 1, "differ")]:
