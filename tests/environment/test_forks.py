@@ -38,6 +38,21 @@ def stack() -> Iterator[ExitStack]:
         yield opened
 
 
+def accepted(uses: dict[str, Callable[[], object]]) -> list[str]:
+    """The uses that this process does not refuse because it is a fork."""
+    left = []
+    for what, use in uses.items():
+        try:
+            use()
+        except ForkedHandleError:
+            continue
+        except BaseException as error:  # noqa: BLE001 - told, as any other end
+            left.append(f"{what}: {error!r}")
+        else:
+            left.append(what)
+    return left
+
+
 @EACH_SHAPE
 @pytest.mark.parametrize("layers", LAYERS)
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -85,8 +100,7 @@ def test_every_handle_is_its_parents(
             "a log's append": lambda: log.append(b"k", b"v", 0),
             "a log's commit": lambda: log.commit(),
         }
-    for what, use in uses.items():
-        assert in_a_child(use) == ForkedHandleError.__name__, what
+    assert in_a_child(lambda: accepted(uses)) == "[]"
     assert in_a_child(state.close) == "None"
     assert len(list(begun)) == 700, "the parent goes on"
     if view is not None:

@@ -17,6 +17,8 @@ from kstore_core.spec import StoreSpec
 from kstore_core.tables.segments.prefixes import ID_BYTES
 from tests.maintenance.verify.stores import plant, rows_in
 
+pytestmark = pytest.mark.usefixtures("one_process")
+
 Rows = dict[bytes, Any]
 TIMED = struct.pack(">q", 5)
 

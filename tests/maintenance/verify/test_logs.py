@@ -13,6 +13,8 @@ from kstore_core.changelog.files.segment import list_segments
 from kstore_core.maintenance.verify import Verified, verify
 from tests.maintenance.verify.stores import hashed, plant
 
+pytestmark = pytest.mark.usefixtures("one_process")
+
 SPEC = stores.timestamped_key_value("s").with_changelog({"segment.bytes": "3000"})
 TOPIC = "app-s-changelog"
 
