@@ -20,19 +20,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.class_archive import UNVERIFIED
+from tests.support.class_archive import QUICK
 
 PROJECT = Path(__file__).parent / "java"
 MAIN = "kstore.interop.Main"
 JAVA_MAJOR = 17
-#: Start fast: a session of tests is over before the optimising compiler pays.
-JVM = (
-    "-Xmx512m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    *UNVERIFIED,
-    "-Dfile.encoding=UTF-8",
-)
+JVM = ("-Xmx512m", *QUICK, "-Dfile.encoding=UTF-8")
 BUILD_TIMEOUT_S = 600
 #: The directory of the newer RocksDB in a cache.
 NEWER = "newer"

@@ -15,19 +15,24 @@ from pathlib import Path
 
 from tests.support.places import ROOT
 
-__all__ = ["UNVERIFIED", "driver_options", "start_making"]
+__all__ = ["QUICK", "driver_options", "start_making"]
 
-UNVERIFIED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
-"""Have Java not verify the classes of releases, which takes a tenth of a start."""
+_QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+QUICK = (*_QUICK, "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
+"""The options of a JVM that tests start.
 
-# Tests end before the optimising compiler and a parallel collector pay. Without that compiler, Java
-# keeps only 48 MiB of compiled code. It would compile again what it had to remove.
-_QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+Tests end before the optimising compiler and a parallel collector pay. To verify the classes of
+releases would take a tenth of a start.
+"""
+
+# Without the optimising compiler, Java keeps only 48 MiB of compiled code. A driver of Spark would
+# compile again what it had to remove.
+_ROOM = "-XX:ReservedCodeCacheSize=240m"
 
 
 def driver_options(archive: Path) -> str:
     """Return the options of the JVM of a driver."""
-    quick = " ".join((_QUICK, *UNVERIFIED))
+    quick = " ".join((*QUICK, _ROOM))
     if " " in str(archive):
         return quick
     # Java would print a warning about an archive that it cannot use, into the output of a test.
@@ -37,7 +42,9 @@ def driver_options(archive: Path) -> str:
 def start_making(archive: Path) -> subprocess.Popen[bytes]:
     """Start a process that makes the archive beside the tests."""
     with tempfile.NamedTemporaryFile(dir=archive.parent, suffix=".new", delete=False) as new:
-        options = f"{_QUICK} -XX:ArchiveClassesAtExit={new.name} -Xlog:disable"
+        options = " ".join(
+            (*_QUICK, _ROOM, f"-XX:ArchiveClassesAtExit={new.name}", "-Xlog:disable")
+        )
     return subprocess.Popen(
         [sys.executable, "-m", "tests.support.class_archive", new.name, str(archive)],
         cwd=ROOT,

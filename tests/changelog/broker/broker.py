@@ -17,10 +17,10 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from tests.interop.harness import resolve_classpath
-from tests.support.class_archive import UNVERIFIED
+from tests.support.class_archive import QUICK
 
 POM = Path(__file__).with_name("pom.xml")
-JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *UNVERIFIED)
+JVM = ("-Xmx256m", *QUICK)
 START_TIMEOUT_S = 60
 #: It compacts at once, and so deletes at once what has expired of a topic that does both.
 PROPERTIES = """

@@ -13,7 +13,7 @@ import pytest
 
 from tests.interop.harness import HarnessUnavailableError, resolve_classpath
 from tests.spark.support.object_store import Bucket
-from tests.support.class_archive import UNVERIFIED
+from tests.support.class_archive import QUICK
 
 _HERE = Path(__file__).parent
 _NUMBERS = itertools.count(1)
@@ -47,9 +47,8 @@ def started(cache: Path, place: Path) -> Hdfs:
     with (place / "log").open("w") as log:
         process = subprocess.Popen(
             [
-                *("java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-                *UNVERIFIED,
-                *("-cp", classpath, str(_HERE / "MiniHdfs.java"), str(place / "data")),
+                *("java", "-Xmx512m", *QUICK, "-cp", classpath),
+                *(str(_HERE / "MiniHdfs.java"), str(place / "data")),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
