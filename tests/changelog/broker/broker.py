@@ -126,11 +126,18 @@ class Broker:
         return next(self._numbers)
 
     def create(self, partitions: int = 1, *, name: str | None = None, **settings: object) -> str:
-        """A new topic; of its settings the dots are underscores. Returns its name."""
+        """A new topic; of its settings the dots are underscores. Returns its name.
+
+        The broker says that it has made a topic shortly before it shows the topic to clients.
+        """
         topic = name or f"topic-{self.number}"
         config = {key.replace("_", "."): str(value) for key, value in settings.items()}
         new = NewTopic(topic, partitions, 1, config={"cleanup.policy": "compact"} | config)
         self.admin.create_topics([new])[topic].result(20)
+        deadline = time.monotonic() + 20
+        while topic not in self.admin.list_topics(timeout=20).topics:
+            assert time.monotonic() < deadline, f"{topic} does not appear"
+            time.sleep(0.01)
         return topic
 
     def settings_of(self, topic: str) -> dict[str, Any]:
