@@ -16,7 +16,7 @@ from kstore_core.errors import EngineLockedError, ForkedHandleError
 from kstore_core.testing.kinds import KINDS, Kind
 from kstore_core.testing.store_suite.any_kind import items, put, scan, spec
 from tests.support.engines import Home
-from tests.typed.processes import in_a_child
+from tests.typed.processes import in_a_child, outcome
 
 PLAIN, WINDOW, SESSION = "timestamped_headers", "window_timestamped_headers", "session_headers"
 EACH_SHAPE = pytest.mark.parametrize("name", [PLAIN, "versioned_headers", WINDOW, SESSION])
@@ -36,21 +36,6 @@ def kind_of(name: str) -> Kind:
 def stack() -> Iterator[ExitStack]:
     with ExitStack() as opened:
         yield opened
-
-
-def accepted(uses: dict[str, Callable[[], object]]) -> list[str]:
-    """The uses that this process does not refuse because it is a fork."""
-    left = []
-    for what, use in uses.items():
-        try:
-            use()
-        except ForkedHandleError:
-            continue
-        except BaseException as error:  # noqa: BLE001 - told, as any other end
-            left.append(f"{what}: {error!r}")
-        else:
-            left.append(what)
-    return left
 
 
 @EACH_SHAPE
@@ -100,7 +85,8 @@ def test_every_handle_is_its_parents(
             "a log's append": lambda: log.append(b"k", b"v", 0),
             "a log's commit": lambda: log.commit(),
         }
-    assert in_a_child(lambda: accepted(uses)) == "[]"
+    outcomes = in_a_child(lambda: {what: outcome(use) for what, use in uses.items()})
+    assert outcomes == str(dict.fromkeys(uses, ForkedHandleError.__name__))
     assert in_a_child(state.close) == "None"
     assert len(list(begun)) == 700, "the parent goes on"
     if view is not None:

@@ -42,6 +42,7 @@ def driver_options(archive: Path) -> str:
 def start_making(archive: Path) -> subprocess.Popen[bytes]:
     """Start a process that makes the archive beside the tests."""
     with tempfile.NamedTemporaryFile(dir=archive.parent, suffix=".new", delete=False) as new:
+        # From an archive of classes that were not verified, a driver starts more slowly.
         options = " ".join(
             (*_QUICK, _ROOM, f"-XX:ArchiveClassesAtExit={new.name}", "-Xlog:disable")
         )

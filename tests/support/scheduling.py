@@ -12,8 +12,9 @@ from tests.support.places import ROOT
 __all__ = ["FewServers"]
 
 _SESSION = re.compile(r'spark: SparkSession|usefixtures\("spark"\)')
-_CLUSTERS = re.compile("local_cluster|hdfs_bucket|azure_bucket")
-_OBJECTS = re.compile(r"tests\.spark\.remote\.|hdfs_bucket|azure_bucket|\bHdfs\b")
+_STORAGES = "hdfs_bucket|azure_bucket"
+_CLUSTERS = re.compile(f"local_cluster|{_STORAGES}")
+_OBJECTS = re.compile(rf"tests\.spark\.remote\.|\bHdfs\b|{_STORAGES}")
 _BROKER = "broker: Broker"
 _KAFKA_STREAMS = "tests/interop/"
 
@@ -22,8 +23,8 @@ class FewServers(LoadFileScheduling):
     """One process gets all files that use the same server, because each process starts its own.
 
     A server here is the Spark session, an HDFS, the emulator of Azure, a Kafka broker, or the JVM
-    with Kafka Streams. Files that start Spark clusters besides are in a process of their own: they
-    take as long as all others that use the session.
+    with Kafka Streams. Files that use the session and also start clusters, or use HDFS or Azure,
+    get another process: they take as long as all others that use the session.
     """
 
     def _split_scope(self, nodeid: str) -> str:

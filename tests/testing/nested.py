@@ -34,7 +34,7 @@ class Outcomes:
 def run(*wanted: str) -> Outcomes:
     """Run the tests that are named, as if nothing else were going on.
 
-    For a random test that fails, no shorter failure is looked for: only the outcome counts.
+    The search for a shorter failure ends with the first one, because only the outcome counts.
     """
     found = Outcomes()
     arguments = [

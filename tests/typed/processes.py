@@ -4,16 +4,20 @@ import os
 from collections.abc import Callable
 
 
+def outcome(use: Callable[[], object]) -> str:
+    """The repr of what ``use`` returns, or the class of its error."""
+    try:
+        return repr(use())
+    except BaseException as error:  # noqa: BLE001
+        return type(error).__name__
+
+
 def in_a_child(use: Callable[[], object]) -> str:
-    """Fork, call ``use`` in the child, and tell what came of it: a repr, or an error's class."""
+    """Fork, call ``use`` in the child, and return its `outcome` there."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        try:
-            result = repr(use())
-        except BaseException as error:  # noqa: BLE001
-            result = type(error).__name__
-        os.write(write, result.encode()[:4000])
+        os.write(write, outcome(use).encode()[:4000])
         os._exit(0)
     os.close(write)
     with os.fdopen(read) as pipe:

@@ -16,6 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from tests.changelog.broker.records import wait_until
 from tests.interop.harness import resolve_classpath
 from tests.support.class_archive import QUICK
 
@@ -134,10 +135,7 @@ class Broker:
         config = {key.replace("_", "."): str(value) for key, value in settings.items()}
         new = NewTopic(topic, partitions, 1, config={"cleanup.policy": "compact"} | config)
         self.admin.create_topics([new])[topic].result(20)
-        deadline = time.monotonic() + 20
-        while topic not in self.admin.list_topics(timeout=20).topics:
-            assert time.monotonic() < deadline, f"{topic} does not appear"
-            time.sleep(0.01)
+        wait_until(lambda: topic in self.admin.list_topics(timeout=20).topics)
         return topic
 
     def settings_of(self, topic: str) -> dict[str, Any]:

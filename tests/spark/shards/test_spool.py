@@ -200,23 +200,25 @@ def test_a_size_that_no_run_can_have_is_refused(value: object) -> None:
     assert check_run_bytes(2**31 - 1) == 2**31 - 1
 
 
+BATCH = 250
+"""The rows of each batch of a shard with large values."""
+
+
 def batches_of(shape: str, count: int) -> Iterator[pa.RecordBatch]:
     """The batches of a shard with large values, made one by one, far from their order."""
     spec = SPECS[shape]()
     for number in range(count):
-        keys = [b"%08d" % ((number * 250 + at) * 7 % 100_003) for at in range(250)]
-        if spec.shape == "window":
-            keys = [window_key(key, number) for key in keys]
-        elif spec.shape == "session":
+        keys = [b"%08d" % ((number * BATCH + at) * 7 % 100_003) for at in range(BATCH)]
+        if spec.shape == "session":
             keys = [session_key(key, number, number) for key in keys]
-        values = [None if at % 10 == 0 else b"%04d" % at * 200 for at in range(250)]
+        values = [None if at % 10 == 0 else b"%04d" % at * 200 for at in range(BATCH)]
         yield pa.record_batch(
             {
                 "key": keys,
                 "value": values,
-                "timestamp": pa.array([number] * 250, pa.int64()),
-                "headers": pa.array([[]] * 250, headers_type()),
-                "arrival": pa.array([number * 7 % count * 250 + at for at in range(250)]),
+                "timestamp": pa.array([number] * BATCH, pa.int64()),
+                "headers": pa.array([[]] * BATCH, headers_type()),
+                "arrival": pa.array([number * 7 % count * BATCH + at for at in range(BATCH)]),
             }
         )
 
@@ -229,7 +231,7 @@ def built_in(shape: str, directory: str, count: int, run_bytes: int) -> int:
     with peak_bytes() as peak:
         writer = job.writer(run_bytes=run_bytes)
         [shard] = writer.write_each(1, batches_of(shape, count), by_key=True)
-    assert shard.records == 250 * count
+    assert shard.records == BATCH * count
     return peak()
 
 
@@ -246,9 +248,9 @@ def test_the_memory_of_a_task_does_not_grow_with_its_shard(tmp_path: Path, shape
         ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
         return int(ran.stdout)
 
-    run, log = 8 << 20, 400 * 250 * 730
+    run, log = 8 << 20, 400 * BATCH * 730
     small, large = measured("small", 200, run), measured("large", 800, run)
-    # The larger shard has 111 MB more. The threads of RocksDB make the peaks differ by up to 45 MB.
+    # The larger shard has 110 MB more. The threads of RocksDB make the peaks differ by up to 45 MB.
     assert large - small < 8 * run, (small, large)
     if shape == "headers":  # a run that holds all rows would be noticed
         assert measured("whole", 400, 1 << 30) - small > log

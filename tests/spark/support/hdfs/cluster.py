@@ -47,8 +47,8 @@ def started(cache: Path, place: Path) -> Hdfs:
     with (place / "log").open("w") as log:
         process = subprocess.Popen(
             [
-                *("java", "-Xmx512m", *QUICK, "-cp", classpath),
-                *(str(_HERE / "MiniHdfs.java"), str(place / "data")),
+                *("java", "-Xmx512m", *QUICK, "-cp", classpath, str(_HERE / "MiniHdfs.java")),
+                str(place / "data"),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
