@@ -11,9 +11,9 @@ Header('trace-id', b'abc')
 Importing this package loads few modules. The first use of a public name imports its module.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from kstore_core.lazy import lazily
 from kstore_core.moved import install
 
 if TYPE_CHECKING:
@@ -53,27 +53,18 @@ __all__ = [
     "stores",
 ]
 
-_HOMES = {
-    "KStoreError": "errors",
-    "StateDirectory": "state",
-    "StoreSpec": "spec",
-    "open_state": "state",
-}
-
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        **dict.fromkeys(__all__, "types"),
+        "KStoreError": "errors",
+        "StateDirectory": "state",
+        "StoreSpec": "spec",
+        "open_state": "state",
+        "serdes": None,
+        "stores": None,
+    },
+)
 
 install()
-del install
-
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in ("serdes", "stores"):
-        return import_module(f"{__name__}.{name}")
-    found: object = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'types')}"), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+del install, lazily

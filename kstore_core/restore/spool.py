@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 
-from kstore_core.changelog import FileChangelog
+from kstore_core import changelog
 from kstore_core.codec import RecordColumns, split_by_key
 from kstore_core.errors import KStoreError
 from kstore_core.system.interrupts import leave
@@ -134,7 +134,7 @@ class SpooledParts:
         self._max_bytes = max_bytes
         self._depth = depth
         self._sizes = [0] * self._count
-        self._logs: list[FileChangelog] = []
+        self._logs: list[changelog.FileChangelog] = []
         self._closing = ExitStack()
 
     def __enter__(self) -> Self:
@@ -142,7 +142,7 @@ class SpooledParts:
         with ExitStack() as stack:
             stack.callback(shutil.rmtree, self._root, ignore_errors=True)
             self._logs = [
-                stack.enter_context(FileChangelog(self._root, "part", number))
+                stack.enter_context(changelog.FileChangelog(self._root, "part", number))
                 for number in range(self._count)
             ]
             self._closing = stack.pop_all()

@@ -8,8 +8,9 @@ not load pytest and hypothesis.
 """
 
 import sys
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from kstore_core.lazy import lazily
 
 if TYPE_CHECKING:
     from kstore_core.testing.engine_suite import EngineSuite
@@ -70,20 +71,6 @@ __all__ = [
     "run_machine",
 ]
 
-_MODULES = {
-    "CrashSuite": "killer.suite",
-    "EngineSuite": "engine_suite",
-    "Faults": "faults",
-    "FaultyEngine": "faults",
-    "InterruptSuite": "interrupter.suite",
-    "Interrupter": "interrupter",
-    "WedgedError": "interrupter",
-    "StoreSuite": "store_suite",
-    "run_machine": "running",
-    **{name: "machines" for name in __all__ if name.endswith("Machine")},
-    **{name: "wrapping" for name in __all__ if name.startswith("Wrapped")},
-}
-
 # Register the modules before their import, so that a failing assert shows its values.
 if "pytest" in sys.modules:
     sys.modules["pytest"].register_assert_rewrite(
@@ -96,14 +83,20 @@ if "pytest" in sys.modules:
         )
     )
 
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: object = getattr(import_module(f"{__name__}.{_MODULES.get(name, 'killer')}"), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        **dict.fromkeys(__all__, "testing.killer"),
+        "CrashSuite": "testing.killer.suite",
+        "EngineSuite": "testing.engine_suite",
+        "Faults": "testing.faults",
+        "FaultyEngine": "testing.faults",
+        "InterruptSuite": "testing.interrupter.suite",
+        "Interrupter": "testing.interrupter",
+        "WedgedError": "testing.interrupter",
+        "StoreSuite": "testing.store_suite",
+        "run_machine": "testing.running",
+        **{name: "testing.machines" for name in __all__ if name.endswith("Machine")},
+        **{name: "testing.wrapping" for name in __all__ if name.startswith("Wrapped")},
+    },
+)

@@ -23,6 +23,9 @@ FOR_PLUGINS = {
     "system.scratch",
 }
 """What an engine's package may import, below kstore_core."""
+LAZY = ["kstore_core", "kstore_core.changelog", "kstore_core.query", "kstore_core.testing"]
+"""The packages whose names are imported when they are used."""
+
 MOST_MODULES = 15
 """In a folder, its ``__init__`` aside."""
 
@@ -109,11 +112,24 @@ def test_a_folder_can_be_seen_at_a_glance() -> None:
 def test_import_loads_no_engine_and_nothing_heavy(statement: str) -> None:
     heavy = ["kstore_lmdb", "kstore_memory", "kstore_rocksdb", "rocksdict", "lmdb", "pyspark"]
     heavy += ["pyarrow", "numpy", "pandas", "click", "rich", "matplotlib"]
+    heavy += ["kstore_core.query.queries", "kstore_core.changelog.files.changelog"]
+    heavy += ["kstore_core.changelog.kafka.changelog"]
     code = f"{statement}; import sys; print(*sorted(set(sys.modules) & set({heavy!r})))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_a_package_has_the_names_that_it_imports_late(package: str) -> None:
+    """In a process of its own: here, most of them have been imported."""
+    code = (
+        f"import {package} as package; assert {{*package.__all__}} <= {{*dir(package)}}\n"
+        f"from {package} import *; assert {{*package.__all__}} <= {{*dir()}}\npackage.nothing"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert f"AttributeError: module '{package}' has no attribute 'nothing'" in done.stderr
 
 
 def test_no_test_imports_another_test_module() -> None:

@@ -9,15 +9,17 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from kstore_core.changelog.files.changelog import FileChangelog
 from kstore_core.changelog.protocol import Changelog
 from kstore_core.changelog.topic import LogConfig, changelog_topic, topic_config
 from kstore_core.engine import Durability
 from kstore_core.errors import SpecError
 from kstore_core.offsets.entries import Partition
 from kstore_core.spec import StoreSpec
+
+if TYPE_CHECKING:
+    from kstore_core.changelog.files.changelog import FileChangelog
 
 __all__ = [
     "ChangelogDirectory",
@@ -96,6 +98,8 @@ class ChangelogDirectory:
             No partition is given, and the state directory's name contains no partition. Or Kafka
             does not allow the topic's name. Or a log in files does not support a setting.
         """
+        from kstore_core.changelog.files.changelog import FileChangelog
+
         topic = changelog_topic(self.application_id or task.parent.name, spec.name)
         return FileChangelog(
             self.root,

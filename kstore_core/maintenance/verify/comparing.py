@@ -10,7 +10,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
-from kstore_core.changelog import FileChangelog
+from kstore_core import changelog
 from kstore_core.changelog.whole import whole_end
 from kstore_core.clock import segment_id
 from kstore_core.engine import Chunk, Engine, Namespace
@@ -54,20 +54,20 @@ def compare(
     spec = _of_bytes(stored)
     with (
         Scratch("verify") as scratch,
-        FileChangelog(log.parent, topic, int(partition), read_only=True) as changelog,
+        changelog.FileChangelog(log.parent, topic, int(partition), read_only=True) as opened,
         open_state(root, engine=engine, read_only=True) as state,
     ):
         where = (topic, int(partition))
         contains = state.offsets(spec.name).get(where)
-        end = changelog.high_watermark - 1
+        end = opened.high_watermark - 1
         if contains is not None and contains < end:
             # A restore ignores the incomplete commit of a killed writer at the end of the log.
-            end = whole_end(changelog, contains) - 1
+            end = whole_end(opened, contains) - 1
         if contains is None or contains != end:
             yield (*_elsewhere(spec.name, log, contains, end), None)
             return
         with open_state(scratch / root.name, engine=engine) as restored:
-            restored.restore(spec, changelog)
+            restored.restore(spec, opened)
             if restored.offsets(spec.name).get(where, -1) < contains:
                 why = (
                     "the writer was killed after a spill, so the store contains part of a commit, "
