@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from contextlib import closing
+from contextlib import closing, nullcontext
 
 import click
 import pytest
@@ -17,6 +17,7 @@ from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Rows
 from kstore_core.state.migration_note import Plan
 from tests.cli.support import write_entries
+from tests.support.sound import in_one_process
 
 ENGINES = pytest.mark.parametrize("engine", ["lmdb", "rocksdb"])
 ADVISED = re.compile(rf"kstore (?:{'|'.join(COMMANDS)})\b[^;,\"`]*")
@@ -106,6 +107,8 @@ DAMAGE = {
     "no lock": lambda root, *_: (root / ".kstore.lock").unlink(),
 }
 
+LETHAL = ("cut", "flip", "rubbish")
+"""Damage that may end the process that reads it."""
 
 SAYS_NOTHING = ("two formats", "lock", "no lock", "offset", "newer spec", "entry")
 """Damage of which some store is told without a command."""
@@ -157,7 +160,8 @@ def test_advice_is_another_command_that_can_be_run(run, sound, tmp_path, engine,
             DAMAGE[damage](root, engine, store)
         places = {"ROOT": root, "STORE": store, "LOGS": logs, "COPY": tmp_path / "copy"}
         typed = [str(places.get(word, word)) for word in line]
-        ran = run(*typed)
+        with nullcontext() if damage in LETHAL else in_one_process():
+            ran = run(*typed)
         for words in told(ran):
             seen += 1
             assert words != typed, ran.err + ran.out

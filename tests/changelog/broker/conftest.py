@@ -13,7 +13,7 @@ from tests.changelog.broker.broker import Broker, resolve
 from tests.interop.harness import HarnessUnavailableError
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def broker(
     pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:

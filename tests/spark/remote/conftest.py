@@ -35,9 +35,13 @@ def objects(request: pytest.FixtureRequest, tmp_path: Path, machine: Machine) ->
     return root
 
 
-@pytest.fixture(params=["local", *STORES[1:]])  # S3 has a test for each of its requests
+@pytest.fixture
 def places(request: pytest.FixtureRequest, tmp_path: Path) -> Places:
-    """A function that returns the storage of a name, which is taken for an object store."""
+    """A function that returns the storage of a name, which is taken for an object store.
+
+    The test names the kind of storage. The sinks and the streams share the requests of a commit, so
+    either takes some kinds. S3 has a test for each of its requests.
+    """
     if request.param == "local":
         return lambda name: LocalFiles(tmp_path / name)
     bucket: Bucket = request.getfixturevalue(request.param)

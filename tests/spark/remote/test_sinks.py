@@ -76,6 +76,7 @@ def test_every_machine_goes_on_where_another_ended(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_by_one")
+@pytest.mark.parametrize("places", ["local", "hdfs_bucket"], indirect=True)
 @pytest.mark.parametrize("compact_every", ["1", "100"], ids=["checkpoints", "changes"])
 def test_whatever_request_goes_wrong_the_epoch_is_there_once(
     places: Places, tmp_path: Path, machine: Machine, compact_every: str

@@ -100,6 +100,7 @@ def test_whatever_step_is_the_last_the_epoch_is_there_once(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("places", ["local", "google_bucket", "azure_bucket"], indirect=True)
 @pytest.mark.parametrize("compact_every", [1, 100], ids=["checkpoints", "changes"])
 def test_whatever_request_goes_wrong_the_epoch_is_there_once(
     places: Places, tmp_path: Path, machine: Machine, compact_every: int

@@ -12,14 +12,14 @@ import pytest
 from kstore_core import open_state
 from kstore_core.errors import KStoreError
 from kstore_core.spark import fetch_tasks, vacuum
-from tests.spark.remote.requests import STORES, Request, drawn, watched
+from tests.spark.remote.requests import Request, drawn, watched
 from tests.spark.subtopologies.task_runs import FIRST, TOTALS, epoch, make_task, rows, texts
 from tests.spark.support.object_store import Bucket
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=["bucket", pytest.param("hdfs_bucket", marks=pytest.mark.slow)])
 def store(request: pytest.FixtureRequest) -> Bucket:
-    """A bucket of each service, and a directory of HDFS."""
+    """A bucket or a directory; tests/spark/remote has the requests of every service."""
     made: Bucket = request.getfixturevalue(request.param)
     return made
 

@@ -189,6 +189,7 @@ def test_a_file_that_is_named_twice_is_read_once(home: Root, monkeypatch: Any) -
 # ------------------------------------------------------------ what is sound
 
 
+@pytest.mark.usefixtures("one_process")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.layers], ids=str)
 def test_every_kind_of_store_is_sound(root: Path, kind: Kind, engine: str) -> None:
