@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstore_core import StoreSpec, open_state, stores
+from kstore_core.changelog import FileChangelog
 from kstore_core.errors import (
     ForkedHandleError,
     SpecError,
@@ -491,14 +492,14 @@ def test_a_close_needs_no_disk_space_for_records_that_it_drops(
     store = state.open(SPECS[2])
     for number in range(20):
         restored(store, [(b"a", b"%d" % number, number)])
-    close = spool.FileChangelog.close
+    close = FileChangelog.close
 
     def closed(log: Any) -> None:
         close(log)
         _full()
 
     with monkeypatch.context() as patch:
-        patch.setattr(spool.FileChangelog, "close", closed)
+        patch.setattr(FileChangelog, "close", closed)
         state.close()
     assert not list((tmp_path / "0_0").glob(".kstore-restore*"))
 
