@@ -1,5 +1,6 @@
-"""Public names of packages that are imported when they are first used, so that a process starts
-quickly: opening a store needs neither the queries nor a client of Kafka.
+"""The import of a package's public names at their first use, so that a process starts quickly.
+
+A process that opens a store needs neither the queries nor a client of Kafka.
 """
 
 from __future__ import annotations
