@@ -1,4 +1,4 @@
-"""A Kafka broker of one node, for as long as a session of tests takes."""
+"""A Kafka broker of one node, for as long as a file of tests takes."""
 
 from __future__ import annotations
 
