@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from kstore_core.changelog import Changelog, FileChangelog, LogConfig
 from kstore_core.codec import LogRecord
@@ -56,6 +59,30 @@ def append_in_threads(
     for key in keys:
         values = [record.value for record in found if record.key == key]
         assert values == [b"%d" % number for number in range(count)]
+
+
+@contextmanager
+def before_call(number: int, do: Callable[[], object]) -> Iterator[Callable[[], bool]]:
+    """Call `do` before the block opens, lists or examines a file for the given time (from 1).
+
+    The function that the block gets tells whether there were so many calls.
+    """
+    calls = 0
+
+    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == number:
+                do()
+            return real(*arguments, **options)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("open", "iterdir", "stat", "read_bytes"):
+            patch.setattr(Path, name, counted(getattr(Path, name)))
+        yield lambda: calls >= number
 
 
 def files(log: FileChangelog) -> list[str]:

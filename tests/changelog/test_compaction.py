@@ -13,11 +13,19 @@ from hypothesis import strategies as st
 
 from kstore_core.changelog import FileChangelog, LogConfig, topic_config
 from kstore_core.changelog.files import compaction
-from kstore_core.changelog.files.segment import Segment, heads
+from kstore_core.changelog.files.segment import Segment, heads, list_segments
 from kstore_core.codec import LogRecord
 from kstore_core.errors import CorruptionError, EngineError
 from kstore_core.stores import versioned_key_value
-from tests.changelog.logs import bytes_of, contents, files, fill, open_log, read_whole
+from tests.changelog.logs import (
+    before_call,
+    bytes_of,
+    contents,
+    files,
+    fill,
+    open_log,
+    read_whole,
+)
 from tests.support.kafka_python import read_by_kafka_python
 
 HOUR = 3_600_000
@@ -327,3 +335,36 @@ def test_a_reader_goes_on_through_a_compaction(tmp_path: Path) -> None:
             found += [record for columns in reading for record in columns]
             assert live(found) == live(before)
             assert [r.offset for r in found] == sorted({r.offset for r in found})
+
+
+def test_segments_are_listed_while_a_compaction_removes_the_merged_ones(tmp_path: Path) -> None:
+    """Before each time that the listing opens, lists or examines a file."""
+    for number in range(1, 10):
+        with open_log(tmp_path / str(number), segment_bytes=900) as log:
+            fill(log, 120)
+            log.config = LogConfig(segment_bytes=10**6)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Path, "unlink", crashing(1)(Path.unlink))
+                with pytest.raises(CrashError):
+                    log.compact()
+            with before_call(number, lambda path=log.path: compaction.tidy(path)) as was_called:
+                assert len(list_segments(log.path)) == 2
+            if not was_called():
+                break
+    assert number > 3
+
+
+def test_a_reader_goes_on_in_a_segment_that_a_compaction_made_longer(tmp_path: Path) -> None:
+    """The time at which a tombstone may go makes its batch longer."""
+    with open_log(tmp_path) as log:
+        for number in range(20):
+            put(log, (b"%d" % number, None), timestamp=number)
+        before = contents(log)
+        reading = log.read()
+        size = len(bytes_of(log))
+        log.roll()
+        put(log, (b"last", None))
+        log.compact()
+        assert (log.path / files(log)[0]).stat().st_size > size
+        found = [record for columns in reading for record in columns]
+        assert [record.key for record in found[:20]] == [record.key for record in before]

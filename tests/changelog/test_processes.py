@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kstore_core.changelog.files import changelog as files
+from kstore_core.changelog.files import reading
 from kstore_core.codec import LogRecord
 from kstore_core.errors import (
     CorruptionError,
@@ -119,23 +119,23 @@ def test_a_reader_finds_the_end_of_a_log_that_is_compacted_meanwhile(
     with open_log(tmp_path) as log, open_log(tmp_path, read_only=True) as reader:
         fill(log, 40)
         assert reader.high_watermark == 40
-        listings = [files.list_segments(log.path)]
+        listings = [reading.list_segments(log.path)]
         log.roll()
         fill(log, 3)
         log.compact()
-        real = files.list_segments
+        real = reading.list_segments
         monkeypatch.setattr(
-            files, "list_segments", lambda path: listings.pop() if listings else real(path)
+            reading, "list_segments", lambda path: listings.pop() if listings else real(path)
         )
-        find_end = files.find_end
+        find_end = reading.find_end
 
-        def in_the_middle_of_a_batch(*where: Any) -> Any:
-            monkeypatch.setattr(files, "find_end", find_end)
+        def in_the_middle_of_a_batch(*where: Any, verify: bool) -> Any:
+            monkeypatch.setattr(reading, "find_end", find_end)
             assert error is not None
             raise error("these bytes are no head of a batch")
 
         if error is not None:
-            monkeypatch.setattr(files, "find_end", in_the_middle_of_a_batch)
+            monkeypatch.setattr(reading, "find_end", in_the_middle_of_a_batch)
         assert reader.high_watermark == 43
         assert not listings
 

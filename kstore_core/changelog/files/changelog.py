@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import time
@@ -10,10 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kstore_core.changelog.files import compaction
-from kstore_core.changelog.files.reading import read_log
-from kstore_core.changelog.files.segment import Segment, list_segments
+from kstore_core.changelog.files.reading import read_end, read_log
+from kstore_core.changelog.files.segment import list_segments
 from kstore_core.changelog.files.start import check_start, check_written, noted_start
-from kstore_core.changelog.files.tail import Rest, Tail, find_end
+from kstore_core.changelog.files.tail import Rest, Tail
 from kstore_core.changelog.files.writer import LogWriter, explained
 from kstore_core.changelog.handle import LogHandle
 from kstore_core.changelog.topic import LogConfig, check_topic
@@ -23,11 +22,9 @@ from kstore_core.codec.log.batch.checksum import crc32c
 from kstore_core.codec.log.batch.compression import codec_id, compress
 from kstore_core.engine import DURABILITY_LEVELS, Durability
 from kstore_core.errors import (
-    CorruptionError,
     EngineError,
     SpecError,
     StateError,
-    UnsupportedError,
 )
 from kstore_core.system.directories import make_directory
 from kstore_core.system.interrupts import uninterrupted
@@ -284,36 +281,12 @@ class FileChangelog(LogHandle):
         self._check()
         if not self.read_only:
             return self._writer.tail, self._writer.rest
-        while True:
-            segments = list_segments(self.path)
-            if not segments:
-                return Tail(Segment.at(self.path, 0), 0, 0), Rest("none")
-            last = segments[-1]
-            with contextlib.suppress(FileNotFoundError):
-                try:
-                    seen, rest = find_end(last, self._seen)
-                    rest.check(seen)
-                except (CorruptionError, UnsupportedError):
-                    # A compaction during the search may leave the search in the middle of a batch,
-                    # where the bytes may look damaged or like an old format.
-                    if self._is_last(last):
-                        raise
-                    continue
-                if self._is_last(last):
-                    self._seen = seen
-                    return seen, rest
-
-    def _is_last(self, segment: Segment) -> bool:
-        """Return True if a segment is still the last segment, which compaction leaves unchanged."""
-        return list_segments(self.path)[-1:] == [segment]
+        _, self._seen, rest = read_end(self.path, self._seen)
+        return self._seen, rest
 
     def _checked_end(self) -> tuple[Tail, Rest]:
         """Check all batches of the last segment, and return the log's end for a writer."""
-        segments = list_segments(self.path)
-        tail, rest = Tail(Segment.at(self.path, 0), 0, 0), Rest("none")
-        if segments:
-            tail, rest = find_end(segments[-1], verify=True)
-            rest.check(tail)
+        segments, tail, rest = read_end(self.path, verify=True)
         check_written(self.path, noted_start(self.path), segments, tail, rest)
         check_start(self.path, segments)
         return tail, rest

@@ -6,11 +6,64 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kstore_core.changelog.files.segment import Segment, heads, list_segments, records
-from kstore_core.changelog.files.tail import Tail
+from kstore_core.changelog.files.tail import Rest, Tail, find_end
 from kstore_core.codec import RecordColumns
-from kstore_core.errors import CorruptionError
+from kstore_core.errors import CorruptionError, UnsupportedError
 
-__all__ = ["read_log"]
+__all__ = ["holding", "read_end", "read_log"]
+
+
+def read_end(
+    directory: Path, after: Tail | None = None, *, verify: bool = False
+) -> tuple[list[Segment], Tail, Rest]:
+    """Return a log's segments, the end of its last whole batch, and the bytes after this batch.
+
+    Parameters
+    ----------
+    after : Tail, optional
+        The result of an earlier call. If it is in the last segment, the search begins there.
+    verify : bool
+        Check the checksums of all batches of the last segment.
+
+    Raises
+    ------
+    CorruptionError
+        The last segment is damaged.
+    """
+    while True:
+        segments = list_segments(directory)
+        if not segments:
+            return segments, Tail(Segment.at(directory, 0), 0, 0), Rest("none")
+        last = segments[-1]
+        inode = _inode(last)
+        try:
+            tail, rest = find_end(last, after, verify=verify)
+            rest.check(tail)
+        except (CorruptionError, UnsupportedError, FileNotFoundError):
+            # A compaction before or during the search may leave the search in the middle of a
+            # batch, where the bytes may look damaged or like an old format.
+            if _is_last(directory, last):
+                raise
+        else:
+            if _is_last(directory, last) or (after is None and _inode(last) == inode):
+                return segments, tail, rest
+        after = None
+
+
+def _inode(segment: Segment) -> int | None:
+    """Return the number of a segment's file, or None if the file is missing.
+
+    Compaction replaces a file. Appends do not.
+    """
+    try:
+        return segment.path.stat().st_ino
+    except FileNotFoundError:
+        return None
+
+
+def _is_last(directory: Path, segment: Segment) -> bool:
+    """Return True if a segment is still the last segment, which compaction leaves unchanged."""
+    return list_segments(directory)[-1:] == [segment]
 
 
 def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordColumns]:
@@ -28,7 +81,7 @@ def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordCo
     next_offset = from_offset
     while next_offset < tail.next_offset:
         segments = list_segments(directory)
-        segment = _holding(segments, next_offset)
+        segment = holding(segments, next_offset)
         if segment is None:
             raise _missing(directory, next_offset, tail)
         begun_at = next_offset = max(next_offset, segment.base_offset)
@@ -38,7 +91,9 @@ def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordCo
                 if list_segments(directory) == segments:
                     raise _missing(directory, gap, tail)
                 continue  # A compaction has changed the segments since they were listed.
-            for columns in records(segment, next_offset, _end_of(segment, tail)):
+            # Compaction leaves the last segment unchanged, so the position of the tail is valid.
+            is_end = segment == tail.segment == segments[-1]
+            for columns in records(segment, next_offset, tail.position if is_end else None):
                 next_offset = max(next_offset, columns.next_offset)
                 if len(columns):
                     yield columns
@@ -46,7 +101,7 @@ def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordCo
             continue  # The segment was compacted, or has expired, since it was listed.
         # Compaction may have replaced the segment by a longer one. The next round then reads the
         # longer segment from the offset that was reached.
-        if next_offset == begun_at:
+        if next_offset == begun_at and list_segments(directory) == segments:
             raise _missing(directory, next_offset, tail)
 
 
@@ -73,12 +128,7 @@ def _missing(directory: Path, offset: int, tail: Tail) -> CorruptionError:
     )
 
 
-def _holding(segments: list[Segment], offset: int) -> Segment | None:
+def holding(segments: list[Segment], offset: int) -> Segment | None:
     """Return the segment that contains an offset, or the first segment if all begin later."""
     before = [segment for segment in segments if segment.base_offset <= offset]
     return before[-1] if before else next(iter(segments), None)
-
-
-def _end_of(segment: Segment, tail: Tail) -> int | None:
-    """Return the position of the tail if it is in this segment, else None."""
-    return tail.position if segment == tail.segment else None

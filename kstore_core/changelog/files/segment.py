@@ -84,13 +84,24 @@ def list_segments(directory: Path) -> list[Segment]:
 
     Segments that a compaction has replaced but not yet removed are left out.
     """
-    names = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
-    gone: set[int] = set()
-    for name in names:
-        if name.endswith(MERGED) and name.removesuffix(MERGED) + DRAFT not in names:
-            gone.update(merged_offsets(directory / name))
+    while True:
+        names = _names(directory)
+        markers = [
+            directory / name
+            for name in names
+            if name.endswith(MERGED) and name.removesuffix(MERGED) + DRAFT not in names
+        ]
+        gone = {offset for marker in markers for offset in merged_offsets(marker)}
+        # A compaction may have removed the replaced segments and then the marker, after the names
+        # were read and before the marker was.
+        if not markers or names == _names(directory):
+            break
     found = (int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
     return [Segment.at(directory, offset) for offset in sorted(found) if offset not in gone]
+
+
+def _names(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir()} if directory.is_dir() else set()
 
 
 def merged_offsets(marker: Path) -> list[int]:

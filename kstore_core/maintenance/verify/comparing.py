@@ -59,7 +59,8 @@ def compare(
     ):
         where = (topic, int(partition))
         contains = state.offsets(spec.name).get(where)
-        end = opened.high_watermark - 1
+        high_watermark = opened.high_watermark
+        end = high_watermark - 1
         if contains is not None and contains < end:
             # A restore ignores the incomplete commit of a killed writer at the end of the log.
             end = whole_end(opened, contains) - 1
@@ -80,7 +81,16 @@ def compare(
             if theirs.stream_time is not None:
                 # Kafka Streams stores no stream time, and without one reads return expired rows.
                 state._stores[spec.name].commits.advance(theirs.stream_time)
-            yield from _differences(ours, theirs, log)
+            for found in _differences(ours, theirs, log):
+                # A commit writes to the log before it writes to the store.
+                if not isinstance(found, Counts) and opened.high_watermark != high_watermark:
+                    why = (
+                        f"a writer added records to {log} during the comparison, so the rest of "
+                        "the store was not compared. Stop the writer, and compare again"
+                    )
+                    yield "note", Fault("compare", why), None
+                    return
+                yield found
 
 
 def _elsewhere(store: str, log: Path, contains: int | None, end: int) -> tuple[Severity, Fault]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from kstore_core.changelog.files.directory import (
     is_topic_of,
@@ -12,6 +13,7 @@ from kstore_core.changelog.files.directory import (
     other_store,
     partition_of,
 )
+from kstore_core.changelog.files.reading import holding, read_end
 from kstore_core.changelog.files.segment import Segment, batches, list_segments
 from kstore_core.changelog.files.start import noted_start, start_fault, written_fault
 from kstore_core.changelog.files.tail import CUT, Rest, Tail, find_end
@@ -62,11 +64,10 @@ def check_log(
     if why := start_fault(log, segments):
         yield "corrupt", Fault("log", why)
     tail, rest = Tail(Segment.at(log, 0), 0, 0), Rest("none")
-    next_offset: int | None = None
-    for segment in segments:
-        if next_offset is not None and segment.base_offset != next_offset:
-            why = f"the segment before {segment.path.name} ends at offset {next_offset}, so "
-            yield "corrupt", Fault("log", f"{why}a file is missing")
+    segment = next(iter(segments), None)
+    while segment is not None:
+        before = _moment(segments, segment)
+        faults: list[str] = []
         tail = Tail(segment, 0, segment.base_offset)
         try:
             for counted, read in _read(segment):
@@ -75,21 +76,59 @@ def check_log(
                     yield counted
             tail, rest = find_end(segment, tail, verify=True)
             rest.check(tail)
+            faults += _faults_between(tail, rest, before.after)
         except (CorruptionError, FormatError, UnsupportedError) as error:
             rest = Rest("damaged")
             why = str(error)
-            named = why if str(segment.path) in why else f"{segment.path}: {why}"
-            yield "corrupt", Fault("log", named)
-            next_offset = None
-            continue
-        next_offset = tail.next_offset
-        if rest and segment != segments[-1]:
-            where = f"{segment.path}, byte {tail.position}, offset {next_offset}"
-            yield "corrupt", Fault("log", f"{where}: a batch is damaged or cut off")
+            faults.append(why if str(segment.path) in why else f"{segment.path}: {why}")
+        except FileNotFoundError:
+            faults.append(f"{segment.path} is missing")
+        if faults:
+            segments = list_segments(log)
+            if segment not in segments or _moment(segments, segment) != before:
+                # A compaction has replaced the segment, or merged it with others, during the read.
+                segment = holding(segments, segment.base_offset)
+                continue
+        for why in faults:
+            yield "corrupt", Fault("log", why)
+        segment = before.after
     if rest.kind == "damaged":
         return
     unwritten = written_fault(log, noted, segments, tail, rest)
     yield from _end(log, contains or {}, tail, rest, unwritten)
+
+
+class _Moment(NamedTuple):
+    """The identity of a segment's file, or None if the file is missing, and the next segment."""
+
+    file: tuple[int, ...] | None
+    after: Segment | None
+
+
+def _moment(segments: list[Segment], segment: Segment) -> _Moment:
+    """Return a value that changes if a compaction replaces the segment, or adds the next one to it.
+
+    Appends to the last segment do not change the value.
+    """
+    after = next((one for one in segments if one.base_offset > segment.base_offset), None)
+    try:
+        status = segment.path.stat()
+    except FileNotFoundError:
+        return _Moment(None, after)
+    size_and_time = (status.st_size, status.st_mtime_ns) if after else ()
+    return _Moment((status.st_ino, *size_and_time), after)
+
+
+def _faults_between(tail: Tail, rest: Rest, after: Segment | None) -> Iterator[str]:
+    """Yield the faults between the last whole batch of a segment and the next segment."""
+    if after is None:
+        return
+    if rest:
+        where = f"{tail.segment.path}, byte {tail.position}, offset {tail.next_offset}"
+        yield f"{where}: a batch is damaged or cut off"
+    if after.base_offset != tail.next_offset:
+        where = f"the segment before {after.path.name} ends at offset {tail.next_offset}"
+        yield f"{where}, so a file is missing"
 
 
 def check_end(log: Path, contains: Mapping[Partition, int]) -> Iterator[tuple[Severity, Fault]]:
@@ -102,17 +141,16 @@ def check_end(log: Path, contains: Mapping[Partition, int]) -> Iterator[tuple[Se
     contains : mapping
         The offset of the last record that the store contains, by partition.
     """
-    noted, segments = noted_start(log), list_segments(log)
+    noted = noted_start(log)
+    try:
+        segments, tail, rest = read_end(log, verify=True)
+    except (CorruptionError, UnsupportedError) as error:
+        if why := start_fault(log, list_segments(log)):
+            yield "corrupt", Fault("log", why)
+        yield "corrupt", Fault("log", str(error))
+        return
     if why := start_fault(log, segments):
         yield "corrupt", Fault("log", why)
-    tail, rest = Tail(Segment.at(log, 0), 0, 0), Rest("none")
-    if segments:
-        try:
-            tail, rest = find_end(segments[-1], verify=True)
-            rest.check(tail)
-        except (CorruptionError, UnsupportedError) as error:
-            yield "corrupt", Fault("log", str(error))
-            return
     yield from _end(log, contains, tail, rest, written_fault(log, noted, segments, tail, rest))
 
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kstore_core import open_state, stores
-from kstore_core.changelog import FileChangelog
+from kstore_core.changelog import FileChangelog, LogConfig
 from kstore_core.changelog.files.segment import list_segments
-from kstore_core.maintenance.verify import Verified, verify
+from kstore_core.errors import CorruptionError
+from kstore_core.maintenance.verify import Verified, comparing, verify
+from kstore_core.maintenance.verify.logs import check_end, check_log
+from tests.changelog.logs import before_call, fill, open_log
 from tests.maintenance.verify.stores import hashed, plant
 
 pytestmark = pytest.mark.usefixtures("one_process")
@@ -118,6 +126,48 @@ def test_what_differs_from_the_log(root: Path) -> None:
         b"k002": "a restore",
     }
     assert found.exit_code == 4
+
+
+def test_a_writer_that_appends_during_the_comparison(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def append_and_open(path: Path, **options: Any) -> Any:
+        if "read_only" not in options:  # the second store is about to be restored
+            with FileChangelog(root.parents[1] / "logs", TOPIC, 2) as log:
+                log.append(b"k001", bytes(8) + b"changed", 1)
+        return open_state(path, **options)
+
+    monkeypatch.setattr(comparing, "open_state", append_and_open)
+    found = verify(root, changelog=root.parents[1] / "logs", compare=True)
+    (hit,) = found.findings
+    assert (hit.severity, hit.what, found.exit_code) == ("note", "compare", 0)
+    assert "Stop the writer, and compare again" in hit.why
+
+
+@pytest.mark.parametrize(("check", "misses"), [(check_log, 0), (check_log, 1), (check_end, 0)])
+def test_a_log_that_is_compacted_while_it_is_read(
+    check: Callable[..., Iterator[Any]], misses: int, tmp_path: Path
+) -> None:
+    """Before each time that a file is opened, listed or examined; a missing file is still found."""
+
+    def compact_and_append(log: FileChangelog) -> None:
+        log.config = LogConfig(segment_bytes=10**6)
+        log.roll()
+        with suppress(CorruptionError):
+            log.compact()
+        fill(log, 40)
+
+    for number in count(1):
+        with open_log(tmp_path / str(number), segment_bytes=700) as log:
+            fill(log, 60, keys=30)
+            if misses:
+                list_segments(log.path)[1].path.unlink()
+            with before_call(number, partial(compact_and_append, log)) as was_called:
+                found = [one for one in check(log.path, {}) if isinstance(one, tuple)]
+        assert len(found) == misses, (number, found)
+        if not was_called():
+            break
+    assert number > 10
 
 
 def test_a_store_that_is_behind_its_log(root: Path) -> None:
