@@ -10,7 +10,7 @@
 # Each makes .venv first where it is missing: a virtual environment with kstore, compiled in place, and
 # all that its tests need. It is brought up to date when pyproject.toml, setup.py or a Cython source
 # has changed. `make PYTHON=python3.13 test` makes it with another Python; JOBS=8 says how many
-# processes share the tests, of which there are 2, or 4 for test-all, whose kills and brokers often
+# processes share the tests, of which there are 3, or 4 for test-all, whose kills and brokers often
 # wait; ARGS="-k codec" goes to pytest or to the demo.
 
 PYTHON ?= python3
@@ -38,7 +38,7 @@ demo: $(READY)
 	$(BIN)/kstore demo $(ARGS)
 
 test: $(READY)
-	$(call PYTEST,2) -m selected $(ARGS)
+	$(call PYTEST,3) -m selected $(ARGS)
 
 test-all: $(READY)
 	$(call PYTEST,4) $(if $(REST),-m 'not selected') $(ARGS)
