@@ -14,6 +14,7 @@ from kstore_core.errors import StoreClosedError
 from kstore_rocksdb.database import RocksDBDatabase
 from tests.plugins.rocksdb.conftest import OpenDatabase
 from tests.plugins.rocksdb.support import ENDS, KEYS, numbered, put, started
+from tests.support.threads import repeating
 
 
 def test_they_leave_an_iterator_to_each_other(database: RocksDBDatabase) -> None:
@@ -83,26 +84,18 @@ def test_a_close_and_a_drop_end_them(open_database: OpenDatabase, tmp_path: Path
 def test_threads_see_what_was_written_before_they_read(database: RocksDBDatabase) -> None:
     namespace = database.namespace("default")
     put(database, {KEYS[0]: b"0"})
-    written, done, failures = [0], threading.Event(), list[str]()
+    written, failures = [0], list[str]()
 
-    def read_on() -> None:
-        while not done.is_set():
-            least = written[0]
-            ((_, value),) = started(namespace, KEYS[0], KEYS[1])
-            if int(value) < least:
-                failures.append(f"{value!r} was read after {least} was written")
+    def read(_: int) -> None:
+        least = written[0]
+        ((_, value),) = started(namespace, KEYS[0], KEYS[1])
+        if int(value) < least:
+            failures.append(f"{value!r} was read after {least} was written")
 
-    readers = [threading.Thread(target=read_on) for _ in range(3)]
-    for reader in readers:
-        reader.start()
-    try:
+    with repeating(read), repeating(read), repeating(read):
         for number in range(1, 1500):
             put(database, {KEYS[0]: b"%d" % number})
             written[0] = number
-    finally:
-        done.set()
-        for reader in readers:
-            reader.join(60)
     assert failures == []
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from kstore_core import open_state
 from kstore_core.codec import partition
@@ -79,3 +82,34 @@ class Streamed:
         out = map_state(rows, running_total, TOTALS, schema="key string, total long", **options)
         writer = out.writeStream.foreachBatch(emit).trigger(**AVAILABLE)
         writer.option("checkpointLocation", self._checkpoint).start().awaitTermination()
+
+
+def check_that_it_goes_on(
+    streamed: Streamed, rescale: Callable[[int], object], follow: Callable[[str], object]
+) -> None:
+    """Check that a stream goes on with its checkpoint after rescales, one of them too early.
+
+    A rescale before the repetition of a failed micro-batch is refused with advice: `follow` gets
+    the message and has to do what it says.
+    """
+    given = streamed.given
+    streamed.arrive(0)
+    streamed.run(partitions=4)
+    rescale(2)
+    streamed.arrive(1)
+    streamed.run()
+    assert given == [(n, sorted((key, v * (n + 1)) for key, v in AMOUNTS)) for n in (0, 1)]
+    streamed.arrive(2)
+    with pytest.raises(Exception, match="the sink fails"):
+        streamed.run(fails=True)
+    rescale(3)
+    with pytest.raises(Exception, match="go back to the earlier shards") as refused:
+        streamed.run()
+    follow(str(refused.value))
+    streamed.run()
+    wanted = sorted((key, amount * 3) for key, amount in AMOUNTS)
+    assert given[-1] == given[-2] == (2, wanted)
+    rescale(3)
+    streamed.arrive(3)
+    streamed.run()
+    assert given[-1] == (3, sorted((key, amount * 4) for key, amount in AMOUNTS))

@@ -17,7 +17,7 @@ from kstore_core.errors import EngineLockedError, SpecError, StateError, Unsuppo
 from kstore_core.spark import map_state, rescale
 from kstore_core.spark.map_state.sharding import PARTITION_TIMES
 from tests.spark.map_state.task_runs import TOTALS, amounts, epoch, make_task, running_total
-from tests.spark.rescale.live_states import AMOUNTS, Streamed, run, totals
+from tests.spark.rescale.live_states import AMOUNTS, Streamed, check_that_it_goes_on, run, totals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,32 +93,15 @@ def test_stores_of_other_shapes(spark: SparkSession, tmp_path: Path, shape: str)
 
 def test_a_stream_goes_on_with_its_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     root = tmp_path / "state"
-    streamed = Streamed(spark, tmp_path, root=root)
-    given = streamed.given
-    streamed.arrive(0)
-    streamed.run(partitions=4)
-    rescale(root, partitions=2)
-    streamed.arrive(1)
-    streamed.run()
-    assert given == [(n, sorted((key, v * (n + 1)) for key, v in AMOUNTS)) for n in (0, 1)]
 
-    streamed.arrive(2)
-    with pytest.raises(Exception, match="the sink fails"):
-        streamed.run(fails=True)
-    rescale(root, partitions=3)
-    with pytest.raises(Exception, match="go back to the earlier shards") as refused:
-        streamed.run()
-    wanted = {key: amount * 3 for key, amount in AMOUNTS}
-    assert totals(root) == wanted
-    command = str(refused.value).partition("with: ")[2].partition(". Run the query")[0]
-    assert shlex.split(command)[0] == "cp"
-    subprocess.run(shlex.split(command), check=True)
-    streamed.run()
-    assert given[-1] == given[-2] == (2, sorted(wanted.items()))
-    rescale(root, partitions=3)
-    streamed.arrive(3)
-    streamed.run()
-    assert given[-1] == (3, sorted((key, amount * 4) for key, amount in AMOUNTS))
+    def follow(message: str) -> None:
+        assert totals(root) == {key: amount * 3 for key, amount in AMOUNTS}
+        command = shlex.split(message.partition("with: ")[2].partition(". Run the query")[0])
+        assert command[0] == "cp"
+        subprocess.run(command, check=True)
+
+    streamed = Streamed(spark, tmp_path, root=root)
+    check_that_it_goes_on(streamed, lambda number: rescale(root, partitions=number), follow)
 
 
 def test_a_query_that_runs_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from tests.spark.map_state.task_runs import (
     given_by,
     make_task,
 )
-from tests.spark.rescale.live_states import AMOUNTS, Streamed, run
+from tests.spark.rescale.live_states import AMOUNTS, Streamed, check_that_it_goes_on, run
 from tests.spark.support.object_store import Bucket
 
 if TYPE_CHECKING:
@@ -92,32 +93,15 @@ def test_runs_go_on_where_they_were(spark: SparkSession, place: Bucket) -> None:
 def test_a_stream_goes_on_with_its_checkpoint(
     spark: SparkSession, tmp_path: Path, bucket: Bucket
 ) -> None:
+    def follow(message: str) -> None:
+        words = message.partition("with: copy ")[2].partition(". Run the query")[0]
+        before, _, after = words.partition(" to the new file ")
+        storage = bucket.root().storage
+        names = [place.removeprefix(f"{storage.name}/") for place in (before, after)]
+        storage.put_new(names[1], storage.read(names[0]))
+
     streamed = Streamed(spark, tmp_path, root=bucket.address(), storage_options=bucket.options)
-    given = streamed.given
-    streamed.arrive(0)
-    streamed.run(partitions=4)
-    rescaled(bucket, 2)
-    streamed.arrive(1)
-    streamed.run()
-    assert given == [(n, sorted((key, v * (n + 1)) for key, v in AMOUNTS)) for n in (0, 1)]
-    streamed.arrive(2)
-    with pytest.raises(Exception, match="the sink fails"):
-        streamed.run(fails=True)
-    rescaled(bucket, 3)
-    with pytest.raises(Exception, match="go back to the earlier shards") as refused:
-        streamed.run()
-    words = str(refused.value).partition("with: copy ")[2].partition(". Run the query")[0]
-    before, _, after = words.partition(" to the new file ")
-    storage = bucket.root().storage
-    names = [place.removeprefix(f"{storage.name}/") for place in (before, after)]
-    storage.put_new(names[1], storage.read(names[0]))
-    streamed.run()
-    wanted = sorted((key, amount * 3) for key, amount in AMOUNTS)
-    assert given[-1] == given[-2] == (2, wanted)
-    rescaled(bucket, 3)
-    streamed.arrive(3)
-    streamed.run()
-    assert given[-1] == (3, sorted((key, amount * 4) for key, amount in AMOUNTS))
+    check_that_it_goes_on(streamed, partial(rescaled, bucket), follow)
 
 
 def test_a_query_that_runs_commits_nothing(bucket: Bucket) -> None:

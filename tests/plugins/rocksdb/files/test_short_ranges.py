@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +17,7 @@ from kstore_rocksdb.files.runs import is_compacting
 from kstore_rocksdb.namespace import FamilyNamespace
 from tests.plugins.rocksdb.conftest import OpenDatabase
 from tests.plugins.rocksdb.support import ENDS, KEYS, Pairs, numbered, put, started
+from tests.support.threads import repeating
 
 ROWS = 3000
 READS = 256
@@ -213,21 +213,17 @@ def test_threads_see_one_commit_and_no_earlier_one(
     namespace = database.namespace("default")
     keys = [b"%08d" % number for number in range(400)]
     database.write_large("default", Rows(keys, [b"0"] * len(keys)))
-    written, done, failures, in_files = [0], threading.Event(), list[str](), [0]
+    written, failures, in_files = [0], list[str](), [0]
 
-    def read_on() -> None:
-        while not done.is_set():
-            least = written[0]
-            in_files[0] += uses_files(namespace)
-            pairs = started(namespace, keys[0], b"~")
-            values = {int(value) for _, value in pairs}
-            if len(pairs) != len(keys) or len(values) != 1 or min(values) < least:
-                failures.append(f"{sorted(values)} was read after {least} was written")
+    def read(_: int) -> None:
+        least = written[0]
+        in_files[0] += uses_files(namespace)
+        pairs = started(namespace, keys[0], b"~")
+        values = {int(value) for _, value in pairs}
+        if len(pairs) != len(keys) or len(values) != 1 or min(values) < least:
+            failures.append(f"{sorted(values)} was read after {least} was written")
 
-    readers = [threading.Thread(target=read_on) for _ in range(2)]
-    for reader in readers:
-        reader.start()
-    try:
+    with repeating(read), repeating(read):
         for number in range(1, 150):
             rows = Rows(list(keys), [b"%d" % number] * len(keys))
             if number % 3:
@@ -236,9 +232,5 @@ def test_threads_see_one_commit_and_no_earlier_one(
                 database.write({"default": rows})
                 namespace.native.flush()
             written[0] = number
-    finally:
-        done.set()
-        for reader in readers:
-            reader.join(60)
     assert failures == []
     assert in_files[0]
