@@ -75,7 +75,7 @@ def _figures(result: Result) -> str:
     else:
         verdict = ("good", rows, "rows looked up in the bank's file agree")
     cards = [
-        ("", f"{result.steps[0].rows:,}", f"rates of {result.currencies} currencies restored"),
+        ("", f"{result.steps[0].rows:,}", f"records of {result.currencies} currencies restored"),
         ("", f"{_rate(result):,.0f}", "rows joined per second, in one cold run"),
         (
             "",
@@ -126,8 +126,8 @@ def _totals(result: Result) -> str:
     ]
     head = ("currency", "transactions", "no rate then", "euro", "with the latest rate", "off by")
     return (
-        "<h2>Totals in euro</h2><p>A store that keeps only the latest rate gives the column before "
-        f"the last.</p>{_table(head, lines, numbers=range(1, 6))}"
+        "<h2>Totals in euro</h2><p>A store that keeps only the latest rate gives the column “with "
+        f"the latest rate”.</p>{_table(head, lines, numbers=range(1, 6))}"
     )
 
 

@@ -122,7 +122,7 @@ def _off(console: Console, result: Result) -> None:
     of_moved, of_ended = result.misjudged
     ended = sum(not total.euro_at_latest for total in result.totals)
     console.print(
-        f"\nWith the latest rate only these totals would have been off by "
+        f"\nA store that keeps only the latest rate would have given totals that are off by "
         f"[bold]{of_moved + of_ended:,.2f} euro[/]: {of_moved:,.2f} where rates have moved, and "
         f"{of_ended:,.2f} ({result.ended_share:.0%}) of {ended} currencies that ended. This is the "
         "sum of absolute errors per currency; in the column above errors of both signs cancel out."

@@ -40,20 +40,22 @@ def read_end(
             tail, rest = find_end(last, after, verify=verify)
             rest.check(tail)
         except (CorruptionError, UnsupportedError, FileNotFoundError):
-            # A compaction before or during the search may leave the search in the middle of a
-            # batch, where the bytes may look damaged or like an old format.
+            # If a compaction has replaced the file since `after` was found, or during the search,
+            # then the search is in the middle of a batch. There, bytes may look damaged or like an
+            # old format.
             if _is_last(directory, last):
                 raise
         else:
+            # If the segment is no longer the last, a compaction may have replaced its file.
             if _is_last(directory, last) or (after is None and _inode(last) == inode):
                 return segments, tail, rest
         after = None
 
 
 def _inode(segment: Segment) -> int | None:
-    """Return the number of a segment's file, or None if the file is missing.
+    """Return the inode number of a segment's file, or None if the file is missing.
 
-    Compaction replaces a file. Appends do not.
+    A compaction replaces the file, so the number changes. Appends do not change the number.
     """
     try:
         return segment.path.stat().st_ino
@@ -62,16 +64,16 @@ def _inode(segment: Segment) -> int | None:
 
 
 def _is_last(directory: Path, segment: Segment) -> bool:
-    """Return True if a segment is still the last segment, which compaction leaves unchanged."""
+    """Return True if a segment is still the last one. Compaction does not change the last one."""
     return list_segments(directory)[-1:] == [segment]
 
 
 def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordColumns]:
-    """Yield the records from an offset (inclusive) up to a tail, or beyond the tail.
+    """Yield the records from an offset (inclusive) up to a tail (exclusive), or up to a later end.
 
-    The tail is the end of the last whole batch. If the segment of the tail was compacted during the
-    read, records after the tail are read too, because records after the tail may have superseded
-    records before the tail.
+    The tail is the end of the last whole batch. If a compaction changes the segment of the tail
+    during the read, this function also yields later records of that segment. They may have
+    superseded earlier records, which the compaction has then removed.
 
     Raises
     ------
@@ -106,10 +108,10 @@ def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordCo
 
 
 def _gap_behind(segment: Segment, segments: list[Segment]) -> int | None:
-    """Return the end offset of a segment if the next segment begins at another offset, else None.
+    """Return the offset at which a segment ends, or None if the next segment begins there.
 
-    The caller must look for a gap before it reads the segment's records. Without this check, the
-    caller would restore wrong records from two swapped files before it reaches the gap.
+    The caller must look for a gap before it yields the segment's records. Otherwise it would yield
+    the wrong records of two swapped files before it reaches the gap.
     """
     after = next((one for one in segments if one.base_offset > segment.base_offset), None)
     if after is None:
@@ -129,6 +131,10 @@ def _missing(directory: Path, offset: int, tail: Tail) -> CorruptionError:
 
 
 def holding(segments: list[Segment], offset: int) -> Segment | None:
-    """Return the segment that contains an offset, or the first segment if all begin later."""
+    """Return the last segment that begins at or below an offset.
+
+    If all segments begin above the offset, return the first segment. If there are none, return
+    None.
+    """
     before = [segment for segment in segments if segment.base_offset <= offset]
     return before[-1] if before else next(iter(segments), None)

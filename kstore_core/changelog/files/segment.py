@@ -92,8 +92,8 @@ def list_segments(directory: Path) -> list[Segment]:
             if name.endswith(MERGED) and name.removesuffix(MERGED) + DRAFT not in names
         ]
         gone = {offset for marker in markers for offset in merged_offsets(marker)}
-        # A compaction may have removed the replaced segments and then the marker, after the names
-        # were read and before the marker was.
+        # Between the two reads, of the names and of the marker, a compaction may have removed the
+        # replaced segments and then the marker.
         if not markers or names == _names(directory):
             break
     found = (int(match[1]) for name in names if (match := _NAME.fullmatch(name)))

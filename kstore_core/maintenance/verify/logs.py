@@ -99,17 +99,22 @@ def check_log(
 
 
 class _Moment(NamedTuple):
-    """The identity of a segment's file, or None if the file is missing, and the next segment."""
+    """The state of a segment, to see whether a compaction has changed the segment since then.
+
+    Attributes
+    ----------
+    file : tuple of int or None
+        The identity of the segment's file; None if the file is missing.
+    after : Segment or None
+        The next segment.
+    """
 
     file: tuple[int, ...] | None
     after: Segment | None
 
 
 def _moment(segments: list[Segment], segment: Segment) -> _Moment:
-    """Return a value that changes if a compaction replaces the segment, or adds the next one to it.
-
-    Appends to the last segment do not change the value.
-    """
+    """Return the state of a segment. Appends to the last segment do not change it."""
     after = next((one for one in segments if one.base_offset > segment.base_offset), None)
     try:
         status = segment.path.stat()
@@ -155,9 +160,9 @@ def check_end(log: Path, contains: Mapping[Partition, int]) -> Iterator[tuple[Se
 
 
 def _read(segment: Segment) -> Iterator[tuple[Counts | None, Tail]]:
-    """For each batch of a segment, yield a pair of counts and the end of the batch.
+    """For each batch of a segment, yield counts or None, and the end of the batch.
 
-    Most pairs have None instead of counts. Counts cover all batches since the previous counts.
+    Counts are yielded after every `_SOME_BATCHES` batches, and cover these batches.
     """
     counts = Counts()
     offset, end = segment.base_offset, 0
