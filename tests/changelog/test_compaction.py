@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from kstore_core.changelog import FileChangelog, LogConfig, topic_config
 from kstore_core.changelog.files import compaction
 from kstore_core.changelog.files.segment import Segment, heads, list_segments
+from kstore_core.changelog.files.start import noted_start
 from kstore_core.codec import LogRecord
 from kstore_core.errors import CorruptionError, EngineError
 from kstore_core.stores import versioned_key_value
@@ -222,13 +224,41 @@ def test_damage_that_no_checksum_covers_stops_compaction(tmp_path: Path) -> None
             path.write_bytes(bad)
             with pytest.raises(
                 CorruptionError,
-                match=rf"{name} ends at offset \d+, but the next segment is \d+\.log",
+                match=rf"{name} ends at offset \d+, but the next segment begins at offset",
             ):
                 log.compact()
             with pytest.raises(CorruptionError, match="no segment contains offset"):
                 contents(log)
             path.write_bytes(data)
         assert log.compact().records
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["cut", "lost"])
+def test_damage_that_comes_after_the_check_stops_compaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_lost: bool
+) -> None:
+    """In a merged segment, offsets that are missing would look like superseded ones."""
+    check = compaction._check_joints
+
+    def check_and_damage(directory: Path, active: Segment) -> None:
+        check(directory, active)
+        segment = list_segments(directory)[1]
+        *_, last = heads(segment)
+        if is_lost:
+            segment.path.unlink()
+        else:
+            os.truncate(segment.path, last.at)
+
+    with open_log(tmp_path, segment_bytes=900) as log:
+        fill(log, 100, keys=100)
+        log.config = LogConfig(segment_bytes=10**6)
+        before = files(log)
+        monkeypatch.setattr(compaction, "_check_joints", check_and_damage)
+        with pytest.raises(CorruptionError, match=f"{before[0]} ends at|{before[1]} ends at"):
+            log.compact()
+        assert set(before) - set(files(log)) == ({before[1]} if is_lost else set())
+        with pytest.raises(CorruptionError, match="no segment contains offset"):
+            contents(log)
 
 
 # ---------------------------------------------------------------- crashes
@@ -316,6 +346,24 @@ def test_a_full_disk_leaves_the_log_as_it_was(
         assert log.compact().records == 23
 
 
+def test_a_crash_that_interrupts_expiry_leaves_the_first_offset(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_log(tmp_path, compact=False, retention_ms=HOUR, clock=clock) as log:
+        for _ in range(2):
+            put(log, (b"k", b"v"), timestamp=clock.ms)
+            log.roll()
+        clock.ms += HOUR + 1
+        monkeypatch.setattr(Path, "replace", crashing(1)(Path.replace))
+        with pytest.raises(CrashError):
+            log.compact()
+        monkeypatch.undo()
+        assert noted_start(log.path) == 0
+        (log.path / files(log)[0]).unlink()
+        with pytest.raises(CorruptionError, match="the first file of the log"):
+            log.compact()
+
+
 # ---------------------------------------------------------------- readers meanwhile
 
 
@@ -368,3 +416,30 @@ def test_a_reader_goes_on_in_a_segment_that_a_compaction_made_longer(tmp_path: P
         assert (log.path / files(log)[0]).stat().st_size > size
         found = [record for columns in reading for record in columns]
         assert [record.key for record in found[:20]] == [record.key for record in before]
+
+
+def test_a_reader_begins_at_the_first_record_while_records_expire(
+    tmp_path: Path, clock: Clock
+) -> None:
+    """Before each time that the reader opens, lists or examines a file."""
+
+    def expire(log: FileChangelog) -> None:
+        for _ in range(2):
+            put(log, (b"k", b"v"), timestamp=clock.ms)
+            log.roll()
+        clock.ms += HOUR + 1
+        put(log, (b"k", b"newest"), timestamp=clock.ms)
+        log.compact()
+
+    options: dict[str, Any] = {"compact": False, "retention_ms": HOUR, "clock": clock}
+    for number in range(1, 40):
+        root = tmp_path / str(number)
+        with open_log(root, **options) as log, open_log(root, read_only=True) as reader:
+            put(log, (b"k", b"v"), timestamp=clock.ms)
+            log.roll()
+            with before_call(number, partial(expire, log)) as was_called:
+                offsets = [record.offset for record in contents(reader)]
+            assert offsets in ([0], [], [3]), number
+        if not was_called():
+            break
+    assert number > 5

@@ -9,27 +9,32 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kstore_core.changelog.files import reading
+from kstore_core.changelog import FileChangelog
 from kstore_core.codec import LogRecord
 from kstore_core.errors import (
-    CorruptionError,
     EngineLockedError,
     ForkedHandleError,
-    KStoreError,
-    UnsupportedError,
 )
-from tests.changelog.logs import append_in_threads, contents, fill, open_log, read_whole
+from tests.changelog.logs import (
+    append_in_threads,
+    before_call,
+    contents,
+    fill,
+    open_log,
+    read_whole,
+)
 from tests.support.places import ROOT
 
 WRITER = """
 import sys
 from pathlib import Path
-from tests.changelog.logs import append_in_threads, open_log
+from tests.changelog.logs import append_in_threads, before_call, open_log
 
 with open_log(Path(sys.argv[1]), segment_bytes=3000) as log:
     print(log.end_offset, flush=True)
@@ -111,33 +116,63 @@ def test_a_reader_in_another_process_follows(tmp_path: Path) -> None:
     assert sorted(newest.values()) == list(range(position - 50, position))
 
 
-@pytest.mark.parametrize("error", [None, CorruptionError, UnsupportedError])
-def test_a_reader_finds_the_end_of_a_log_that_is_compacted_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[KStoreError] | None
-) -> None:
-    """What was the last segment when it listed them has been closed and replaced by another."""
-    with open_log(tmp_path) as log, open_log(tmp_path, read_only=True) as reader:
-        fill(log, 40)
-        assert reader.high_watermark == 40
-        listings = [reading.list_segments(log.path)]
+def test_a_reader_finds_the_end_of_a_log_that_is_compacted_meanwhile(tmp_path: Path) -> None:
+    """Before each time that the reader opens, lists or examines a file."""
+
+    def compact_and_append(log: FileChangelog) -> None:
         log.roll()
         fill(log, 3)
+        log.roll()
         log.compact()
-        real = reading.list_segments
-        monkeypatch.setattr(
-            reading, "list_segments", lambda path: listings.pop() if listings else real(path)
-        )
-        find_end = reading.find_end
+        fill(log, 3)
 
-        def in_the_middle_of_a_batch(*where: Any, verify: bool) -> Any:
-            monkeypatch.setattr(reading, "find_end", find_end)
-            assert error is not None
-            raise error("these bytes are no head of a batch")
+    for number in count(1):
+        root = tmp_path / str(number)
+        with open_log(root) as log, open_log(root, read_only=True) as reader:
+            fill(log, 40)
+            assert reader.high_watermark == 40
+            with before_call(number, partial(compact_and_append, log)) as was_called:
+                assert reader.high_watermark in (40, 43, 46)
+            assert reader.high_watermark == (46 if was_called() else 40)
+        if not was_called():
+            break
+    assert number > 3
 
-        if error is not None:
-            monkeypatch.setattr(reading, "find_end", in_the_middle_of_a_batch)
-        assert reader.high_watermark == 43
-        assert not listings
+
+@pytest.mark.parametrize("is_tombstone", [False, True], ids=["superseded", "tombstones"])
+def test_a_reader_follows_where_the_last_file_was_compacted(
+    tmp_path: Path, is_tombstone: bool
+) -> None:
+    """A roll without a write after it lets a compaction replace the last file."""
+
+    def put(log: FileChangelog, count: int) -> None:
+        for _ in range(count):
+            number = log.end_offset
+            key = b"%d" % (number if is_tombstone else number % 7)
+            log.append(key, None if is_tombstone else b"v", number)
+            log.commit()
+
+    for begun in range(1, 40):
+        root = tmp_path / str(begun)
+        with open_log(root) as log, open_log(root, read_only=True) as reader:
+            put(log, begun)
+            assert reader.high_watermark == begun
+            reading = reader.read()
+            put(log, 20)
+            log.roll()
+            log.compact()
+            assert reader.high_watermark == begun + 20
+            position, newest = 0, {}
+            while position < begun + 20:
+                for columns in reading:
+                    assert columns.next_offset > position
+                    position = columns.next_offset
+                    newest.update({record.key: record.offset for record in columns})
+                reading = reader.read(position)
+            assert newest == {record.key: record.offset for record in contents(log)}
+            put(log, 5)
+            assert reader.high_watermark == begun + 25
+            assert contents(reader, begun + 20) == contents(log, begun + 20)
 
 
 def test_a_second_writer_is_told_who_has_it(tmp_path: Path) -> None:

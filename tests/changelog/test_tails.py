@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kstore_core.changelog import FileChangelog
+from kstore_core.changelog.files import tail
+from kstore_core.changelog.files.segment import Segment
 from kstore_core.changelog.files.start import START
 from kstore_core.changelog.files.tail import cuts
 from kstore_core.codec import LogRecord, read_batch_head
@@ -55,6 +59,23 @@ def test_a_log_cut_anywhere_ends_with_its_last_whole_batch(log_file: Path, tmp_p
         )
         for path in cuts(log_file.parent):
             path.unlink()
+
+
+def test_a_torn_end_that_the_next_writer_cuts_off_meanwhile(
+    log_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of the file is examined in two steps; the writer comes between them."""
+    size = log_file.stat().st_size
+    with log_file.open("ab") as file:
+        file.write(b"\0" * 7 + b"\x0c" + bytes(8))
+    begun_before_zeros = tail.begun_before_zeros
+
+    def cut_and_examine(*where: Any) -> int | None:
+        os.truncate(log_file, size)
+        return begun_before_zeros(*where)
+
+    monkeypatch.setattr(tail, "begun_before_zeros", cut_and_examine)
+    assert tail.find_end(Segment(0, log_file))[1].kind == "none"
 
 
 def test_a_log_that_has_lost_all_that_it_had(log_file: Path, tmp_path: Path) -> None:

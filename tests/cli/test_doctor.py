@@ -17,6 +17,7 @@ from kstore_core.discovery.registry import make_engine
 from kstore_core.errors import EngineError, EngineLockedError, SpecError, StateError
 from kstore_core.maintenance.doctor import environment as around
 from kstore_core.maintenance.doctor import examine, set_aside, versions
+from kstore_core.maintenance.doctor import logs as doctor_logs
 from kstore_core.maintenance.doctor.holders import below
 from kstore_core.maintenance.verify import verify
 from kstore_core.maintenance.verify.protocol import Job, Unit
@@ -461,3 +462,21 @@ def test_what_a_writer_drops_while_doctor_looks_is_passed_over(tmp_path: Path) -
     for name in ("a", "b", "c"):
         shutil.rmtree(root / name)
     assert {path.name for path in looked} <= {"a", "b", "c"}
+
+
+def test_files_of_a_log_that_a_writer_renames_or_that_are_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, logs = tmp_path / "app" / "0_0", tmp_path / "logs"
+    with open_state(root, engine="lmdb", changelog=logs) as state:
+        state.open(stores.key_value("s")).put(b"k", b"v")
+    (log,) = logs.iterdir()
+    left, renamed = (log / f"{0:020d}.log.cut{end}" for end in ("-1", ""))
+    left.write_bytes(b"left")
+    monkeypatch.setattr(doctor_logs, "cuts", lambda log: [left, renamed])
+    (found,) = (one for one in examine(root, changelog=logs).findings if one.what == "leftover")
+    assert found.why.startswith("4 bytes of an interrupted write")
+    (log / f"{50:020d}.log").mkdir()
+    (found,) = (one for one in examine(root, changelog=logs).findings if one.what == "unreadable")
+    assert (found.severity, found.place.store) == ("finding", "s")
+    assert f"{50:020d}.log" in found.why

@@ -221,8 +221,8 @@ class FileChangelog(LogHandle):
         CorruptionError
             Bytes are damaged, or a segment is missing. The message names the place.
         """
+        start = self.start_offset  # before the end: records may expire between the two
         tail, _ = self._end()
-        start = self.start_offset
         if from_offset is None:
             from_offset = start
         self._check_reaches(from_offset, tail.next_offset)

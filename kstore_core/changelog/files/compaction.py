@@ -149,12 +149,17 @@ def _check_joints(directory: Path, active: Segment) -> None:
         end = segment.base_offset
         for head in heads(segment):
             end = head.last_offset + 1
-        if end != after.base_offset:
-            raise CorruptionError(
-                f"a file is missing or damaged: {segment.path} ends at offset {end}, but the next "
-                f"segment is {after.path.name}. Nothing was changed; take the file from a copy of "
-                "the log, or restore the store from its source"
-            )
+        _check_joint(segment, end, after.base_offset)
+
+
+def _check_joint(segment: Segment, end: int, next_offset: int) -> None:
+    """Raise CorruptionError unless a segment ends where the next segment begins."""
+    if end != next_offset:
+        raise CorruptionError(
+            f"a file is missing or damaged: {segment.path} ends at offset {end}, but the next "
+            f"segment begins at offset {next_offset}. Nothing was changed; take the file from a "
+            "copy of the log, or restore the store from its source"
+        )
 
 
 def _expire(directory: Path, active: Segment, horizon_ms: int) -> Compacted:
@@ -236,13 +241,15 @@ def _clean(directory: Path, end: int, config: LogConfig, now_ms: int) -> Compact
             for columns in records(segment, 0):
                 last.update(zip(columns.keys, columns.offsets, strict=True))
         cleanable = [s for s in list_segments(directory) if s.base_offset < mapped]
-        for group in _groups(cleanable, mapped, config.segment_bytes):
-            done += _rewrite(group, last, config, now_ms)
+        for group, group_end in _groups(cleanable, mapped, config.segment_bytes):
+            done += _rewrite(group, group_end, last, config, now_ms)
     return done
 
 
-def _groups(segments: list[Segment], end: int, segment_bytes: int) -> Iterator[list[Segment]]:
-    """Yield groups of adjacent segments that fit into one segment.
+def _groups(
+    segments: list[Segment], end: int, segment_bytes: int
+) -> Iterator[tuple[list[Segment], int]]:
+    """Yield groups of adjacent segments that fit into one segment, and the offset after each group.
 
     Parameters
     ----------
@@ -255,16 +262,16 @@ def _groups(segments: list[Segment], end: int, segment_bytes: int) -> Iterator[l
     for segment, end in zip(segments, ends, strict=True):
         more = segment.path.stat().st_size
         if group and (size + more > segment_bytes or end - group[0].base_offset > MAX_OFFSET_DELTA):
-            yield group
+            yield group, segment.base_offset
             group, size = [], 0
         group.append(segment)
         size += more
     if group:
-        yield group
+        yield group, end
 
 
 def _rewrite(
-    group: list[Segment], last: dict[bytes | None, int], config: LogConfig, now_ms: int
+    group: list[Segment], end: int, last: dict[bytes | None, int], config: LogConfig, now_ms: int
 ) -> Compacted:
     """Replace a group of segments by one segment with the remaining records."""
     target, *merged = group
@@ -274,7 +281,7 @@ def _rewrite(
     with uninterrupted():
         try:
             with interruptible():
-                gone, changed = _write_draft(draft, group, last, config, now_ms)
+                gone, changed = _write_draft(draft, group, end, last, config, now_ms)
             if not (changed or merged):
                 draft.unlink()
                 return Compacted()
@@ -299,6 +306,7 @@ def _rewrite(
 def _write_draft(
     draft: Path,
     group: list[Segment],
+    end: int,
     last: dict[bytes | None, int],
     config: LogConfig,
     now_ms: int,
@@ -315,15 +323,20 @@ def _write_draft(
     gone = 0
     changed = False
     dropped: BatchHead | None = None
+    ends = [*(segment.base_offset for segment in group[1:]), end]
     with draft.open("wb") as out:
-        for segment in group:
+        for segment, next_offset in zip(group, ends, strict=True):
+            reached = segment.base_offset
             for head, data in batches(segment):
+                reached = head.last_offset + 1
                 with named(segment):
                     left, count = _remaining(head, data, last, config, now_ms)
                 gone += count
                 changed = changed or dropped is not None or left not in (data, None)
                 dropped = head if left is None else None
                 out.write(left or b"")
+            # The draft would hide a gap from readers.
+            _check_joint(segment, reached, next_offset)
         if dropped is not None:
             changed = changed or dropped.record_count > 0
             out.write(encode_compacted_batch(RecordColumns(), dropped))

@@ -8,7 +8,7 @@ from pathlib import Path
 from kstore_core.changelog.files.segment import Segment, heads, list_segments, records
 from kstore_core.changelog.files.tail import Rest, Tail, find_end
 from kstore_core.codec import RecordColumns
-from kstore_core.errors import CorruptionError, UnsupportedError
+from kstore_core.errors import CorruptionError
 
 __all__ = ["holding", "read_end", "read_log"]
 
@@ -21,7 +21,8 @@ def read_end(
     Parameters
     ----------
     after : Tail, optional
-        The result of an earlier call. If it is in the last segment, the search begins there.
+        The result of an earlier call. If this end is still in the last segment, the search begins
+        there.
     verify : bool
         Check the checksums of all batches of the last segment.
 
@@ -34,38 +35,14 @@ def read_end(
         segments = list_segments(directory)
         if not segments:
             return segments, Tail(Segment.at(directory, 0), 0, 0), Rest("none")
-        last = segments[-1]
-        inode = _inode(last)
         try:
-            tail, rest = find_end(last, after, verify=verify)
-            rest.check(tail)
-        except (CorruptionError, UnsupportedError, FileNotFoundError):
-            # If a compaction has replaced the file since `after` was found, or during the search,
-            # then the search is in the middle of a batch. There, bytes may look damaged or like an
-            # old format.
-            if _is_last(directory, last):
+            tail, rest = find_end(segments[-1], after, verify=verify)
+        except FileNotFoundError:
+            if list_segments(directory)[-1:] == segments[-1:]:
                 raise
-        else:
-            # If the segment is no longer the last, a compaction may have replaced its file.
-            if _is_last(directory, last) or (after is None and _inode(last) == inode):
-                return segments, tail, rest
-        after = None
-
-
-def _inode(segment: Segment) -> int | None:
-    """Return the inode number of a segment's file, or None if the file is missing.
-
-    A compaction replaces the file, so the number changes. Appends do not change the number.
-    """
-    try:
-        return segment.path.stat().st_ino
-    except FileNotFoundError:
-        return None
-
-
-def _is_last(directory: Path, segment: Segment) -> bool:
-    """Return True if a segment is still the last one. Compaction does not change the last one."""
-    return list_segments(directory)[-1:] == [segment]
+            continue  # A compaction has merged the segment into another one.
+        rest.check(tail)
+        return segments, tail, rest
 
 
 def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordColumns]:
@@ -81,6 +58,7 @@ def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordCo
         Bytes are damaged, or a segment is missing.
     """
     next_offset = from_offset
+    end_position: int | None = tail.position
     while next_offset < tail.next_offset:
         segments = list_segments(directory)
         segment = holding(segments, next_offset)
@@ -93,17 +71,18 @@ def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordCo
                 if list_segments(directory) == segments:
                     raise _missing(directory, gap, tail)
                 continue  # A compaction has changed the segments since they were listed.
-            # Compaction leaves the last segment unchanged, so the position of the tail is valid.
-            is_end = segment == tail.segment == segments[-1]
-            for columns in records(segment, next_offset, tail.position if is_end else None):
+            end = end_position if segment == tail.segment else None
+            for columns in records(segment, next_offset, end):
                 next_offset = max(next_offset, columns.next_offset)
                 if len(columns):
                     yield columns
         except FileNotFoundError:
             continue  # The segment was compacted, or has expired, since it was listed.
-        # Compaction may have replaced the segment by a longer one. The next round then reads the
-        # longer segment from the offset that was reached.
-        if next_offset == begun_at and list_segments(directory) == segments:
+        # Compaction may have replaced the segment by another file. The next round then reads the
+        # new file from the offset that was reached, up to its end.
+        if end is not None and next_offset < tail.next_offset:
+            end_position = None
+        elif next_offset == begun_at and list_segments(directory) == segments:
             raise _missing(directory, next_offset, tail)
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -155,7 +155,9 @@ def records(segment: Segment, from_offset: int, end: int | None = None) -> Itera
                 return
 
 
-def heads(segment: Segment, at: int = 0, *, verify: bool = False) -> Iterator[BatchHead]:
+def heads(
+    segment: Segment, at: int = 0, *, verify: bool = False, file: int | None = None
+) -> Iterator[BatchHead]:
     """Return an iterator over the heads of a segment's whole batches from byte `at` on.
 
     The iteration ends at an incomplete batch, and where the rest of the file is zeros.
@@ -164,6 +166,8 @@ def heads(segment: Segment, at: int = 0, *, verify: bool = False) -> Iterator[Ba
     ----------
     verify : bool
         If True, check the checksums of the batches.
+    file : int, optional
+        The descriptor of the segment's file. Default: the iterator opens the file.
 
     Raises
     ------
@@ -172,7 +176,7 @@ def heads(segment: Segment, at: int = 0, *, verify: bool = False) -> Iterator[Ba
     FileNotFoundError
         The segment was merged into another segment, or has expired.
     """
-    return (head for head, _, _ in _walk(segment, at, verify))
+    return (head for head, _, _ in _walk(segment, at, verify, file))
 
 
 def batches(segment: Segment) -> Iterator[tuple[BatchHead, bytes]]:
@@ -185,9 +189,11 @@ def batches(segment: Segment) -> Iterator[tuple[BatchHead, bytes]]:
     )
 
 
-def _walk(segment: Segment, at: int, verify: bool) -> Iterator[tuple[BatchHead, bytes, int]]:
+def _walk(
+    segment: Segment, at: int, verify: bool, opened: int | None = None
+) -> Iterator[tuple[BatchHead, bytes, int]]:
     """Yield the head of each batch, a chunk of the file, and the batch's index in the chunk."""
-    with _open(segment) as file:
+    with _open(segment) if opened is None else nullcontext(opened) as file:
         position, size, next_offset = at, _CHUNK_BYTES, segment.base_offset
         while data := os.pread(file, size, position):
             here = 0

@@ -44,7 +44,7 @@ def noted_start(directory: Path) -> int | None:
 
 
 def note_start(directory: Path, offset: int, *, synced: bool) -> None:
-    """Write a log's first offset to its start file.
+    """Write a log's first offset to its start file, which is replaced as a whole.
 
     Parameters
     ----------
@@ -52,11 +52,13 @@ def note_start(directory: Path, offset: int, *, synced: bool) -> None:
         If True, sync the file and the directory, so that the file survives a power cut.
     """
     digits = b"%d" % offset
-    with (directory / START).open("wb") as file:
+    draft = directory / f"{START}.draft"
+    with draft.open("wb") as file:
         file.write(digits + b" " + _checksum(digits))
         file.flush()
         if synced:
             os.fsync(file.fileno())
+    draft.replace(directory / START)
     if synced:
         sync_directory(directory)
 

@@ -15,9 +15,10 @@ from kstore_core.changelog.files.segment import (
     ends_in_zeros,
     fault_of,
     heads,
+    named,
 )
 from kstore_core.codec import read_batch_head
-from kstore_core.errors import CorruptionError
+from kstore_core.errors import CorruptionError, UnsupportedError
 from kstore_core.system.directories import sync_directory
 
 __all__ = ["CUT", "Rest", "Tail", "cut_rest", "cuts", "find_end"]
@@ -44,11 +45,27 @@ class Tail:
         The position in the file, in bytes, at which the last whole batch ends.
     next_offset : int
         The offset after the last record of this batch.
+    batch_position : int
+        The position at which this batch begins. 0 if it is not known, or if there is no batch.
     """
 
     segment: Segment
     position: int
     next_offset: int
+    batch_position: int = 0
+
+    def is_in(self, file: int) -> bool:
+        """Return True if the last whole batch is still at its position in a file.
+
+        A compaction may have replaced the file in which the batch was found.
+        """
+        size = self.position - self.batch_position
+        try:
+            head = read_batch_head(os.pread(file, size, self.batch_position), verify=True)
+        except (CorruptionError, UnsupportedError):
+            return False
+        found = None if head is None else (head.size, head.last_offset + 1)
+        return found == (size, self.next_offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +125,8 @@ def find_end(
     Parameters
     ----------
     after : Tail, optional
-        The result of an earlier search. If this end is in `segment`, the search begins there.
+        The result of an earlier search. If this end is still in the segment's file, the search
+        begins there.
     verify : bool
         Check the checksums of all batches.
 
@@ -117,39 +135,43 @@ def find_end(
     CorruptionError, FileNotFoundError
         A whole batch is damaged, or the file is missing; see `records`.
     """
-    if after is None or after.segment != segment:
-        after = Tail(segment, 0, segment.base_offset)
-    tail = after
-    with segment.path.open("rb") as file:
+    with segment.path.open("rb", buffering=0) as opened:
+        # A compaction may replace the file during the search. The search then goes on in the old
+        # file, which has an end, too.
+        file = opened.fileno()
+        tail = Tail(segment, 0, segment.base_offset)
+        if after is not None and after.segment == segment and after.is_in(file):
+            tail = after
         # If a batch ends in zeros, only its checksum shows whether the whole batch was written.
-        verify = verify or ends_in_zeros(file.fileno(), os.fstat(file.fileno()).st_size)
-    while True:
-        for head in heads(segment, tail.position, verify=verify):
-            tail = Tail(segment, head.at + head.size, head.last_offset + 1)
-        rest = _rest_of(tail)
-        if rest is not None:
-            return tail, rest
+        verify = verify or ends_in_zeros(file, os.fstat(file).st_size)
+        while True:
+            for head in heads(segment, tail.position, verify=verify, file=file):
+                tail = Tail(segment, head.at + head.size, head.last_offset + 1, head.at)
+            rest = _rest_of(file, tail)
+            if rest is not None:
+                return tail, rest
 
 
-def _rest_of(tail: Tail) -> Rest | None:
+def _rest_of(file: int, tail: Tail) -> Rest | None:
     """Return the bytes after a segment's last whole batch.
 
-    Return None if a writer has added a whole batch since the search. The caller must then search
-    again.
+    Return None if a writer has added a whole batch, or cut off an incomplete one, since the search.
+    The caller must then search again.
     """
-    with tail.segment.path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size - tail.position
-        if size <= 0:
-            return Rest("none")
-        begun = begun_before_zeros(file.fileno(), tail.segment, tail.position, tail.next_offset)
-        if begun is not None:
-            # The offset and the length at the start of a batch may be zeros, too.
-            is_head = size < _LENGTH_END and not any(tail.next_offset.to_bytes(8)[:size])
-            return Rest("torn", size) if is_head else Rest("zeros", size, begun=begun)
-        file.seek(tail.position)
-        rest = file.read()
-    if read_batch_head(rest) is not None:
+    size = os.fstat(file).st_size - tail.position
+    if size <= 0:
+        return Rest("none")
+    begun = begun_before_zeros(file, tail.segment, tail.position, tail.next_offset)
+    rest = os.pread(file, size, tail.position) if begun is None else b""
+    if os.fstat(file).st_size - tail.position < size:
         return None
+    if begun is not None:
+        # The offset and the length at the start of a batch may be zeros, too.
+        is_head = size < _LENGTH_END and not any(tail.next_offset.to_bytes(8)[:size])
+        return Rest("torn", size) if is_head else Rest("zeros", size, begun=begun)
+    with named(tail.segment):
+        if read_batch_head(rest, position=tail.position) is not None:
+            return None
     why = fault_of(tail.segment, rest, tail.next_offset)
     return Rest("torn", len(rest)) if why is None else Rest("damaged", len(rest), why)
 

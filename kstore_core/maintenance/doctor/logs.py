@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from kstore_core.changelog.files.tail import cuts
@@ -33,11 +34,19 @@ def in_logs(root: Path, logs: Path, stores: Mapping[str, Survey]) -> Iterator[Fi
         log = log_of(logs, store, root)
         if log is None:
             continue
-        for severity, fault in check_end(log, survey.record.known_offsets):
-            remedy = LOG_REMEDY if severity == "corrupt" else ""
-            yield at(severity, fault.what, fault.why, remedy, store)
+        try:
+            for severity, fault in check_end(log, survey.record.known_offsets):
+                remedy = LOG_REMEDY if severity == "corrupt" else ""
+                yield at(severity, fault.what, fault.why, remedy, store)
+        except PermissionError:
+            raise
+        except OSError as error:
+            yield at("finding", "unreadable", str(error), LOG_REMEDY, store)
         if left := cuts(log):
-            size = sum(cut.stat().st_size for cut in left)
+            size = 0
+            for cut in left:
+                with suppress(FileNotFoundError):  # a writer has renamed it, or it was deleted
+                    size += cut.stat().st_size
             why = (
                 f"{size} bytes of an interrupted write were cut off {log} and moved to "
                 f"{', '.join(cut.name for cut in left)}; no reader uses them"

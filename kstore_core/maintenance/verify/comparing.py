@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
@@ -11,8 +12,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from kstore_core import changelog
+from kstore_core.changelog.files.segment import list_segments
 from kstore_core.changelog.whole import whole_end
 from kstore_core.clock import segment_id
+from kstore_core.codec import VersionedRecord, VersionedRecordWithHeaders
 from kstore_core.engine import Chunk, Engine, Namespace
 from kstore_core.hints import command
 from kstore_core.keys import rows_of
@@ -59,8 +62,8 @@ def compare(
     ):
         where = (topic, int(partition))
         contains = state.offsets(spec.name).get(where)
-        high_watermark = opened.high_watermark
-        end = high_watermark - 1
+        before = _state_of(opened)
+        end = opened.high_watermark - 1
         if contains is not None and contains < end:
             # A restore ignores the incomplete commit of a killed writer at the end of the log.
             end = whole_end(opened, contains) - 1
@@ -81,12 +84,13 @@ def compare(
             if theirs.stream_time is not None:
                 # Kafka Streams stores no stream time, and without one reads return expired rows.
                 state._stores[spec.name].commits.advance(theirs.stream_time)
-            for found in _differences(ours, theirs, log):
+            for found in _differences(ours, theirs, opened):
                 # A commit writes to the log before it writes to the store.
-                if not isinstance(found, Counts) and opened.high_watermark != high_watermark:
+                if not isinstance(found, Counts) and _state_of(opened) != before:
                     why = (
-                        f"a writer added records to {log} during the comparison, so the rest of "
-                        "the store was not compared. Stop the writer, and compare again"
+                        f"a writer added records to {log} or compacted it during the comparison, "
+                        "so the rest of the store was not compared. Stop the writer, and compare "
+                        "again"
                     )
                     yield "note", Fault("compare", why), None
                     return
@@ -113,23 +117,80 @@ def _of_bytes(stored: StoredSpec) -> StoreSpec:
     return of_bytes.spec()
 
 
-def _differences(store: Any, restored: Any, log: Path) -> Iterator[Difference | Counts]:
+def _state_of(log: changelog.FileChangelog) -> tuple[object, ...]:
+    """Return a value that changes if a writer appends to the log, or compacts it."""
+    inodes = []
+    for segment in list_segments(log.path):
+        with suppress(FileNotFoundError):
+            inodes.append((segment, segment.path.stat().st_ino))
+    return log.high_watermark, inodes
+
+
+def _differences(
+    store: Any, restored: Any, log: changelog.FileChangelog
+) -> Iterator[Difference | Counts]:
     """Yield a finding for each record that differs, in key order, and counts of records."""
-    count = 0
+    count = removed = 0
+    lacks_records: bool | None = None
     for key, stored, logged in _paired(_contents(store), _contents(restored)):
         count += 1
         if count % _CHUNK == 0:
             yield Counts(compared=_CHUNK)
         if stored == logged:
             continue
+        if _has_all(stored, logged):
+            if lacks_records is None:
+                lacks_records = _lacks_records(log, store.spec)
+            if lacks_records:
+                removed += 1
+                continue
         if logged is None:
-            why = f"the store has a record that a restore of {log} does not write"
+            why = f"the store has a record that a restore of {log.path} does not write"
         elif stored is None:
-            why = f"a restore of {log} writes a record that the store does not have"
+            why = f"a restore of {log.path} writes a record that the store does not have"
         else:
-            why = f"the record in the store differs from the record that a restore of {log} writes"
+            why = (
+                "the record in the store differs from the record that a restore of "
+                f"{log.path} writes"
+            )
         yield "corrupt", Fault("compare", why), key[-1] if isinstance(key, tuple) else key
+    if removed:
+        why = (
+            f"{removed} keys have records in the store that a restore of {log.path} does not "
+            "write. They cannot be compared, because a compaction has removed superseded or "
+            "expired records from the log"
+        )
+        yield "note", Fault("compare", why), None
     yield Counts(compared=count % _CHUNK)
+
+
+def _has_all(stored: Any, logged: Any) -> bool:
+    """Return True if the store has all restored records of a key, and possibly more records."""
+    if logged is None:
+        return True
+    if not (isinstance(stored, list) and isinstance(logged, list)):
+        return False
+    ours = [*map(_but_its_end, stored)]
+    return all(_but_its_end(one) in ours for one in logged)
+
+
+def _but_its_end(record: Any) -> Any:
+    """Return a version without its end, which depends on later versions; other records as given."""
+    if not isinstance(record, VersionedRecord | VersionedRecordWithHeaders):
+        return record
+    return record.value, record.timestamp, getattr(record, "headers", None)
+
+
+def _lacks_records(log: changelog.FileChangelog, spec: StoreSpec) -> bool:
+    """Return True if a compaction has removed records from the log that the store may have.
+
+    Compaction keeps the last record of each key until the record expires. A versioned store also
+    has earlier records of a key.
+    """
+    start = log.start_offset
+    if start or spec.shape != "versioned":
+        return start > 0
+    return sum(map(len, log.read())) < log.high_watermark
 
 
 def _paired(

@@ -61,8 +61,7 @@ def check_log(
         The offset of the last record that the store contains, by partition.
     """
     noted, segments = noted_start(log), list_segments(log)
-    if why := start_fault(log, segments):
-        yield "corrupt", Fault("log", why)
+    missing_start = start_fault(log, segments)
     tail, rest = Tail(Segment.at(log, 0), 0, 0), Rest("none")
     segment = next(iter(segments), None)
     while segment is not None:
@@ -86,12 +85,17 @@ def check_log(
         if faults:
             segments = list_segments(log)
             if segment not in segments or _moment(segments, segment) != before:
-                # A compaction has replaced the segment, or merged it with others, during the read.
+                # A compaction or an expiry has changed the segment during the read, or a file has
+                # been lost, which the checks of the remaining segments find.
+                missing_start = missing_start or start_fault(log, segments)
                 segment = holding(segments, segment.base_offset)
+                tail, rest = Tail(Segment.at(log, 0), 0, 0), Rest("none")
                 continue
         for why in faults:
             yield "corrupt", Fault("log", why)
         segment = before.after
+    if missing_start:
+        yield "corrupt", Fault("log", missing_start)
     if rest.kind == "damaged":
         return
     unwritten = written_fault(log, noted, segments, tail, rest)
@@ -165,19 +169,19 @@ def _read(segment: Segment) -> Iterator[tuple[Counts | None, Tail]]:
     Counts are yielded after every `_SOME_BATCHES` batches, and cover these batches.
     """
     counts = Counts()
-    offset, end = segment.base_offset, 0
+    tail = Tail(segment, 0, segment.base_offset)
     for head, data in batches(segment):
-        columns = decode_record_columns(data, min_offset=offset, position=head.at)
+        columns = decode_record_columns(data, min_offset=tail.next_offset, position=head.at)
         for record in columns:
             for _ in record.headers:  # iteration parses the headers
                 pass
-        offset, end = head.last_offset + 1, head.at + head.size
+        tail = Tail(segment, head.at + head.size, head.last_offset + 1, head.at)
         counts.log_batches += 1
         counts.log_records += len(columns)
         full = counts.log_batches == _SOME_BATCHES
-        yield counts if full else None, Tail(segment, end, offset)
+        yield counts if full else None, tail
         counts = Counts() if full else counts
-    yield counts, Tail(segment, end, offset)
+    yield counts, tail
 
 
 def _end(

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from kstore_core import open_state, stores
-from kstore_core.changelog import FileChangelog, LogConfig
-from kstore_core.changelog.files.segment import list_segments
+from kstore_core.changelog import FileChangelog, LogConfig, topic_config
+from kstore_core.changelog.files.segment import Segment, list_segments
+from kstore_core.codec import VersionedRecord
 from kstore_core.errors import CorruptionError
-from kstore_core.maintenance.verify import Verified, comparing, verify
+from kstore_core.maintenance.verify import Verified, comparing, logs, verify
 from kstore_core.maintenance.verify.logs import check_end, check_log
+from kstore_core.spec import StoreSpec
 from tests.changelog.logs import before_call, fill, open_log
 from tests.maintenance.verify.stores import hashed, plant
 
@@ -128,20 +130,67 @@ def test_what_differs_from_the_log(root: Path) -> None:
     assert found.exit_code == 4
 
 
-def test_a_writer_that_appends_during_the_comparison(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("does", ["append", "compact"])
+def test_a_log_that_a_writer_changes_during_the_comparison(
+    root: Path, monkeypatch: pytest.MonkeyPatch, does: str
 ) -> None:
-    def append_and_open(path: Path, **options: Any) -> Any:
+    def change_and_open(path: Path, **options: Any) -> Any:
         if "read_only" not in options:  # the second store is about to be restored
             with FileChangelog(root.parents[1] / "logs", TOPIC, 2) as log:
-                log.append(b"k001", bytes(8) + b"changed", 1)
+                if does == "append":
+                    log.append(b"k002", None, 1)
+                else:
+                    assert log.compact().records
         return open_state(path, **options)
 
-    monkeypatch.setattr(comparing, "open_state", append_and_open)
+    plant(root, "lmdb", SPEC, SPEC.format.namespace, {b"k001": bytes(8) + b"other"})
+    monkeypatch.setattr(comparing, "open_state", change_and_open)
     found = verify(root, changelog=root.parents[1] / "logs", compare=True)
     (hit,) = found.findings
     assert (hit.severity, hit.what, found.exit_code) == ("note", "compare", 0)
     assert "Stop the writer, and compare again" in hit.why
+
+
+@pytest.mark.parametrize(
+    ("spec", "times"),
+    [
+        (stores.timestamped_window("s", 40_000, 10), ["timestamp", "window_start"]),
+        (stores.versioned_key_value("s", 40_000), ["timestamp"]),
+        (stores.versioned_key_value_with_headers("s", 40_000), ["timestamp"]),
+    ],
+    ids=["window", "versions", "versions and headers"],
+)
+def test_a_store_whose_log_lacks_what_the_clock_has_removed(
+    tmp_path: Path, spec: StoreSpec, times: list[str]
+) -> None:
+    """The store expires by the time of its records, and its log by the time of the machine."""
+    logs, home = tmp_path / "logs", tmp_path / "app" / "0_2"
+    spec = spec.with_changelog({"segment.bytes": "300"})
+    with open_state(home, engine="lmdb", changelog=logs) as state:
+        store = state.open(spec)
+        for number in range(100):
+            store.put(b"k%d" % (number % 5), b"v", **dict.fromkeys(times, number * 1000))
+            if number % 10 == 9:
+                state.commit()
+    config = LogConfig.of_topic(topic_config(spec, dict(spec.changelog)))
+    with FileChangelog(logs, TOPIC, 2, config=config) as log:
+        assert log.compact().records
+    found = verify(home, changelog=logs, compare=True)
+    (hit,) = found.findings
+    assert (hit.severity, hit.what, found.exit_code) == ("note", "compare", 0)
+    assert "have records in the store that a restore of" in hit.why
+
+
+def test_only_records_that_are_missing_in_a_log_are_put_down_to_compaction() -> None:
+    newest, other = VersionedRecord(b"b", 2), VersionedRecord(b"c", 2)
+    stored = [VersionedRecord(b"a", 1, valid_to=2), newest]
+    assert comparing._has_all(stored, [newest])
+    assert comparing._has_all(stored, [VersionedRecord(b"a", 1, valid_to=9)])
+    assert comparing._has_all(stored, None)
+    assert not comparing._has_all(stored, [other])
+    assert not comparing._has_all([newest], stored)
+    assert not comparing._has_all(None, stored)
+    assert not comparing._has_all(b"a", b"b")
 
 
 @pytest.mark.parametrize(("check", "misses"), [(check_log, 0), (check_log, 1), (check_end, 0)])
@@ -167,7 +216,25 @@ def test_a_log_that_is_compacted_while_it_is_read(
         assert len(found) == misses, (number, found)
         if not was_called():
             break
-    assert number > 10
+    assert number > 5
+
+
+@pytest.mark.parametrize("all_files", [False, True], ids=["first", "all"])
+def test_files_that_are_lost_after_they_were_listed(
+    root: Path, monkeypatch: pytest.MonkeyPatch, all_files: bool
+) -> None:
+    moment = logs._moment
+
+    def lose_and_look(segments: list[Segment], segment: Segment) -> Any:
+        for one in segments if all_files else segments[:1]:
+            one.path.unlink()
+        monkeypatch.undo()
+        return moment(segments, segment)
+
+    monkeypatch.setattr(logs, "_moment", lose_and_look)
+    (found,) = [one for one in check_log(log_of(root), {}) if isinstance(one, tuple)]
+    assert found[0] == "corrupt"
+    assert ("now has no batch" if all_files else "the first file of the log") in found[1].why
 
 
 def test_a_store_that_is_behind_its_log(root: Path) -> None:
