@@ -61,7 +61,7 @@ def test_the_readme_example_runs():
     from kstore_core import open_state
 
     names, printed = run("README.md")
-    assert [lines for lines, _ in printed] == ["1.028\n1.201 [('source', b'ECB')]\n"]
+    assert [lines for lines, _ in printed] == ["1.028\n1.201 [Header('source', b'ECB')]\n"]
     with open_state("state/0_0", read_only=True) as state:
         fx = state.open(names["rates"])
         assert fx.get("CHF").value == 1.028
