@@ -175,6 +175,23 @@ def test_a_reader_follows_where_the_last_file_was_compacted(
             assert contents(reader, begun + 20) == contents(log, begun + 20)
 
 
+def test_a_read_finds_what_superseded_a_key_before_its_end(tmp_path: Path) -> None:
+    """The last file is compacted after the read began, and its first bytes then reach further."""
+    with open_log(tmp_path) as log, open_log(tmp_path, read_only=True) as reader:
+        fill(log, 40)
+        log.append(b"only", b"before", 0)
+        log.commit()
+        reads = [log.read(), reader.read()]
+        fill(log, 200, keys=200)
+        log.append(b"only", b"after", 0)
+        log.roll()
+        fill(log, 1)
+        log.compact()
+        for reading in reads:
+            values = [r.value for columns in reading for r in columns if r.key == b"only"]
+            assert values == [b"after"]
+
+
 def test_a_second_writer_is_told_who_has_it(tmp_path: Path) -> None:
     with writing(tmp_path) as writer:
         committed(writer)

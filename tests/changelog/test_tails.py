@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kstore_core.changelog import FileChangelog
-from kstore_core.changelog.files import tail
+from kstore_core.changelog.files import segment, tail
 from kstore_core.changelog.files.segment import Segment
 from kstore_core.changelog.files.start import START
 from kstore_core.changelog.files.tail import cuts
@@ -76,6 +76,78 @@ def test_a_torn_end_that_the_next_writer_cuts_off_meanwhile(
 
     monkeypatch.setattr(tail, "begun_before_zeros", cut_and_examine)
     assert tail.find_end(Segment(0, log_file))[1].kind == "none"
+
+
+def test_zeros_that_the_next_writer_replaces_meanwhile(
+    log_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer comes after the read of the zeros, and before the file is examined again."""
+    with log_file.open("ab") as file:
+        file.write(bytes(2000))
+    begun_before_zeros = segment.begun_before_zeros
+
+    def replace_and_examine(*where: Any) -> int | None:
+        monkeypatch.undo()
+        with open_log(tmp_path / "log") as log:
+            fill(log, 3)
+        return begun_before_zeros(*where)
+
+    with open_log(tmp_path / "log", read_only=True) as reader:
+        monkeypatch.setattr(segment, "begun_before_zeros", replace_and_examine)
+        assert reader.high_watermark == 15
+
+
+def test_a_write_that_its_writer_takes_back(
+    log_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a full disk, for example. A reader may have seen it, and then sees another one."""
+    before = log_file.read_bytes()
+
+    def put(value: bytes) -> None:
+        with open_log(tmp_path / "log") as log:
+            log.append(b"k", value, 0)
+            log.commit()
+
+    with open_log(tmp_path / "log", read_only=True) as reader:
+        put(b"unfinished")
+        reading = reader.read()
+        assert reader.high_watermark == 13
+        log_file.write_bytes(before)
+        assert sum(map(len, reading)) == 12
+        put(b"unfinished")
+        rest_of = tail._rest_of
+
+        def take_back_and_look(*where: Any) -> Any:
+            monkeypatch.undo()
+            os.truncate(log_file, len(before))
+            put(b"longer than the unfinished one")
+            return rest_of(*where)
+
+        monkeypatch.setattr(tail, "_rest_of", take_back_and_look)
+        assert reader.high_watermark == 13
+        assert contents(reader)[-1].value == b"longer than the unfinished one"
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_segment_that_is_a_link_to_a_missing_file(tmp_path: Path, place: int) -> None:
+    with open_log(tmp_path, segment_bytes=700) as log:
+        fill(log, 60)
+        path = log.path / files(log)[place]
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    assert len(read_whole(tmp_path)) == 60
+    (tmp_path / "elsewhere").unlink()
+    with pytest.raises(CorruptionError, match="missing"):
+        read_whole(tmp_path)
+
+
+def test_the_first_file_is_lost_before_the_records_are_read(tmp_path: Path) -> None:
+    with open_log(tmp_path, segment_bytes=700) as log:
+        fill(log, 60)
+        reading = log.read()
+        (log.path / files(log)[0]).unlink()
+        with pytest.raises(CorruptionError, match="the first file of the log"):
+            next(reading)
 
 
 def test_a_log_that_has_lost_all_that_it_had(log_file: Path, tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from kstore_core.changelog.files.segment import Segment, heads, list_segments, records
+from kstore_core.changelog.files.segment import Segment, heads, list_segments, opened, records
+from kstore_core.changelog.files.start import check_start
 from kstore_core.changelog.files.tail import Rest, Tail, find_end
 from kstore_core.codec import RecordColumns
 from kstore_core.errors import CorruptionError
@@ -29,7 +30,7 @@ def read_end(
     Raises
     ------
     CorruptionError
-        The last segment is damaged.
+        The last segment is damaged, or is a link to a missing file.
     """
     while True:
         segments = list_segments(directory)
@@ -39,7 +40,10 @@ def read_end(
             tail, rest = find_end(segments[-1], after, verify=verify)
         except FileNotFoundError:
             if list_segments(directory)[-1:] == segments[-1:]:
-                raise
+                raise CorruptionError(
+                    f"{segments[-1].path} is a link to a missing file. Restore the file, or the "
+                    "disk that has it"
+                ) from None
             continue  # A compaction has merged the segment into another one.
         rest.check(tail)
         return segments, tail, rest
@@ -58,35 +62,37 @@ def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordCo
         Bytes are damaged, or a segment is missing.
     """
     next_offset = from_offset
-    end_position: int | None = tail.position
     while next_offset < tail.next_offset:
         segments = list_segments(directory)
         segment = holding(segments, next_offset)
         if segment is None:
             raise _missing(directory, next_offset, tail)
+        if segment.base_offset > next_offset:
+            check_start(directory, segments)
         begun_at = next_offset = max(next_offset, segment.base_offset)
         try:
-            gap = _gap_behind(segment, segments)
-            if gap is not None:
-                if list_segments(directory) == segments:
-                    raise _missing(directory, gap, tail)
-                continue  # A compaction has changed the segments since they were listed.
-            end = end_position if segment == tail.segment else None
-            for columns in records(segment, next_offset, end):
-                next_offset = max(next_offset, columns.next_offset)
-                if len(columns):
-                    yield columns
+            with opened(segment) as file:
+                gap = _gap_behind(segment, file, segments)
+                if gap is None:
+                    # In another file than the tail's, later records may have superseded earlier
+                    # ones.
+                    is_end = segment == tail.segment and tail.is_in(file)
+                    end = tail.position if is_end else None
+                    for columns in records(segment, next_offset, end, file=file):
+                        next_offset = max(next_offset, columns.next_offset)
+                        if len(columns):
+                            yield columns
         except FileNotFoundError:
-            continue  # The segment was compacted, or has expired, since it was listed.
-        # Compaction may have replaced the segment by another file. The next round then reads the
-        # new file from the offset that was reached, up to its end.
-        if end is not None and next_offset < tail.next_offset:
-            end_position = None
-        elif next_offset == begun_at and list_segments(directory) == segments:
-            raise _missing(directory, next_offset, tail)
+            gap = next_offset
+        # If the segments have changed, the next round reads on from the offset that was reached.
+        if (gap is None and next_offset > begun_at) or list_segments(directory) != segments:
+            continue
+        if gap is None and read_end(directory)[1].next_offset <= next_offset:
+            return  # The writer has taken back an unfinished write, which the tail included.
+        raise _missing(directory, next_offset if gap is None else gap, tail)
 
 
-def _gap_behind(segment: Segment, segments: list[Segment]) -> int | None:
+def _gap_behind(segment: Segment, file: int, segments: list[Segment]) -> int | None:
     """Return the offset at which a segment ends, or None if the next segment begins there.
 
     The caller must look for a gap before it yields the segment's records. Otherwise it would yield
@@ -96,7 +102,7 @@ def _gap_behind(segment: Segment, segments: list[Segment]) -> int | None:
     if after is None:
         return None
     end = segment.base_offset
-    for head in heads(segment):
+    for head in heads(segment, file=file):
         end = head.last_offset + 1
     return None if end == after.base_offset else end
 

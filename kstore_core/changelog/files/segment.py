@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +33,7 @@ __all__ = [
     "list_segments",
     "merged_offsets",
     "named",
+    "opened",
     "records",
 ]
 
@@ -115,13 +116,17 @@ def merged_offsets(marker: Path) -> list[int]:
         return []
 
 
-def records(segment: Segment, from_offset: int, end: int | None = None) -> Iterator[RecordColumns]:
+def records(
+    segment: Segment, from_offset: int, end: int | None = None, *, file: int | None = None
+) -> Iterator[RecordColumns]:
     """Read a segment's records from an offset on, about one MiB of the file at a time.
 
     Parameters
     ----------
     end : int, optional
         The position in the file, in bytes, to stop at. Default: the end of the last whole batch.
+    file : int, optional
+        The descriptor of the segment's file. Default: the iterator opens the file.
 
     Yields
     ------
@@ -136,7 +141,7 @@ def records(segment: Segment, from_offset: int, end: int | None = None) -> Itera
     FileNotFoundError
         The segment was merged into another segment, or has expired.
     """
-    with _open(segment) as file:
+    with opened(segment, file) as file:
         position, size, next_offset = 0, _CHUNK_BYTES, segment.base_offset
         while data := os.pread(file, size if end is None else min(size, end - position), position):
             with named(segment):
@@ -190,10 +195,10 @@ def batches(segment: Segment) -> Iterator[tuple[BatchHead, bytes]]:
 
 
 def _walk(
-    segment: Segment, at: int, verify: bool, opened: int | None = None
+    segment: Segment, at: int, verify: bool, file: int | None = None
 ) -> Iterator[tuple[BatchHead, bytes, int]]:
     """Yield the head of each batch, a chunk of the file, and the batch's index in the chunk."""
-    with _open(segment) if opened is None else nullcontext(opened) as file:
+    with opened(segment, file) as file:
         position, size, next_offset = at, _CHUNK_BYTES, segment.base_offset
         while data := os.pread(file, size, position):
             here = 0
@@ -203,7 +208,9 @@ def _walk(
                         head = read_batch_head(data, here, verify=verify, position=position)
                     except (CorruptionError, UnsupportedError):
                         if begun_before_zeros(file, segment, position + here, next_offset) is None:
-                            raise
+                            if os.pread(file, len(data) - here, position + here) == data[here:]:
+                                raise
+                            break  # The writer has replaced these bytes since they were read.
                         return
                     if head is None:
                         break
@@ -317,10 +324,17 @@ def _are_zeros(file: int, position: int) -> bool:
 
 
 @contextmanager
-def _open(segment: Segment) -> Iterator[int]:
+def opened(segment: Segment, file: int | None = None) -> Iterator[int]:
+    """Open a segment's file for reading, unless its descriptor is given, and yield the descriptor.
+
+    A compaction may replace the file by another one. All reads by one descriptor see the same file.
+    """
+    if file is not None:
+        yield file
+        return
     # Unlike a bare descriptor, a file object is closed when Python frees the object.
-    with segment.path.open("rb", buffering=0) as file:
-        yield file.fileno()
+    with segment.path.open("rb", buffering=0) as opened_file:
+        yield opened_file.fileno()
 
 
 @contextmanager

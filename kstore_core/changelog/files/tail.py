@@ -16,6 +16,7 @@ from kstore_core.changelog.files.segment import (
     fault_of,
     heads,
     named,
+    opened,
 )
 from kstore_core.codec import read_batch_head
 from kstore_core.errors import CorruptionError, UnsupportedError
@@ -61,7 +62,7 @@ class Tail:
         """
         size = self.position - self.batch_position
         try:
-            head = read_batch_head(os.pread(file, size, self.batch_position), verify=True)
+            head = read_batch_head(os.pread(file, size, self.batch_position))
         except (CorruptionError, UnsupportedError):
             return False
         found = None if head is None else (head.size, head.last_offset + 1)
@@ -135,21 +136,30 @@ def find_end(
     CorruptionError, FileNotFoundError
         A whole batch is damaged, or the file is missing; see `records`.
     """
-    with segment.path.open("rb", buffering=0) as opened:
-        # A compaction may replace the file during the search. The search then goes on in the old
-        # file, which has an end, too.
-        file = opened.fileno()
-        tail = Tail(segment, 0, segment.base_offset)
+    # A compaction may replace the file during the search. The search then goes on in the old file,
+    # which has an end, too.
+    with opened(segment) as file:
+        begin = tail = Tail(segment, 0, segment.base_offset)
         if after is not None and after.segment == segment and after.is_in(file):
             tail = after
         # If a batch ends in zeros, only its checksum shows whether the whole batch was written.
         verify = verify or ends_in_zeros(file, os.fstat(file).st_size)
         while True:
-            for head in heads(segment, tail.position, verify=verify, file=file):
-                tail = Tail(segment, head.at + head.size, head.last_offset + 1, head.at)
-            rest = _rest_of(file, tail)
+            try:
+                for head in heads(segment, tail.position, verify=verify, file=file):
+                    tail = Tail(segment, head.at + head.size, head.last_offset + 1, head.at)
+                rest = _rest_of(file, tail)
+            except (CorruptionError, UnsupportedError):
+                if not tail.position or tail.is_in(file):
+                    raise
+                tail = begin  # The writer has taken back an unfinished write.
+                continue
+            if rest is not None and rest.kind == "damaged" and tail.position:
+                rest = rest if tail.is_in(file) else None
             if rest is not None:
                 return tail, rest
+            if tail.position and not tail.is_in(file):
+                tail = begin
 
 
 def _rest_of(file: int, tail: Tail) -> Rest | None:

@@ -82,8 +82,8 @@ class LogWriter:
             self._settle()
             self._undo = self._tail
             try:
-                for part, next_offset in self._parts(data):
-                    self._append(part, next_offset)
+                for part, next_offset, last_size in self._parts(data):
+                    self._append(part, next_offset, last_size)
                 if not self._start_is_noted:
                     self._note_start()
                 self._undo = None
@@ -134,21 +134,21 @@ class LogWriter:
                 ) from error
             self._unsynced = False
 
-    def _parts(self, data: bytes) -> Iterator[tuple[bytes, int]]:
-        """Yield the batches for each segment, and the offset after these batches.
+    def _parts(self, data: bytes) -> Iterator[tuple[bytes, int, int]]:
+        """Yield the batches for each segment, the offset after them, and the last batch's size.
 
         Before it yields the batches of a new segment, the method closes the current segment.
         """
-        begin = at = 0
+        begin = at = last_size = 0
         next_offset = self._tail.next_offset
         while (head := read_batch_head(data, at)) is not None:
             if self._is_full(at - begin, head):
                 if at > begin:
-                    yield data[begin:at], next_offset
+                    yield data[begin:at], next_offset, last_size
                     begin = at
                 self._roll()
-            at, next_offset = at + head.size, head.last_offset + 1
-        yield data[begin:at], next_offset
+            at, next_offset, last_size = at + head.size, head.last_offset + 1, head.size
+        yield data[begin:at], next_offset, last_size
 
     def _is_full(self, more: int, head: BatchHead) -> bool:
         """Return True if the last segment, with `more` bytes added, has no space for a batch."""
@@ -158,7 +158,7 @@ class LogWriter:
             or head.last_offset - self._tail.segment.base_offset > MAX_OFFSET_DELTA
         )
 
-    def _append(self, data: bytes, next_offset: int) -> None:
+    def _append(self, data: bytes, next_offset: int, last_size: int) -> None:
         segment, position = self._tail.segment, self._tail.position
         if self._file is None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
@@ -170,7 +170,7 @@ class LogWriter:
         while rest:
             written = os.pwrite(self._file, rest, position)
             rest, position = rest[written:], position + written
-        self._tail = Tail(segment, position, next_offset)
+        self._tail = Tail(segment, position, next_offset, position - last_size)
 
     def _note_start(self) -> None:
         first = list_segments(self._directory)[0].base_offset

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from kstore_core import changelog
-from kstore_core.changelog.files.segment import list_segments
+from kstore_core.changelog.files.segment import heads, list_segments
 from kstore_core.changelog.whole import whole_end
 from kstore_core.clock import segment_id
 from kstore_core.codec import VersionedRecord, VersionedRecordWithHeaders
@@ -81,9 +81,11 @@ def compare(
                 yield "note", Fault("compare", why), None
                 return
             ours, theirs = state.open(spec), restored.open(spec)
-            if theirs.stream_time is not None:
-                # Kafka Streams stores no stream time, and without one reads return expired rows.
-                state._stores[spec.name].commits.advance(theirs.stream_time)
+            # Kafka Streams stores no stream time, and the log may lack the record with the latest
+            # time. With an earlier stream time, reads return expired rows.
+            for behind, ahead in ((state, theirs), (restored, ours)):
+                if ahead.stream_time is not None:
+                    behind._stores[spec.name].commits.advance(ahead.stream_time)
             for found in _differences(ours, theirs, opened):
                 # A commit writes to the log before it writes to the store.
                 if not isinstance(found, Counts) and _state_of(opened) != before:
@@ -119,11 +121,12 @@ def _of_bytes(stored: StoredSpec) -> StoreSpec:
 
 def _state_of(log: changelog.FileChangelog) -> tuple[object, ...]:
     """Return a value that changes if a writer appends to the log, or compacts it."""
-    inodes = []
+    files = []
     for segment in list_segments(log.path):
         with suppress(FileNotFoundError):
-            inodes.append((segment, segment.path.stat().st_ino))
-    return log.high_watermark, inodes
+            status = segment.path.stat()
+            files.append((segment, status.st_ino, status.st_size, status.st_mtime_ns))
+    return log.high_watermark, files
 
 
 def _differences(
@@ -157,10 +160,10 @@ def _differences(
     if removed:
         why = (
             f"{removed} keys have records in the store that a restore of {log.path} does not "
-            "write. They cannot be compared, because a compaction has removed superseded or "
-            "expired records from the log"
+            "write. A compaction has removed superseded or expired records from the log, so these "
+            "records may be right, but cannot be compared"
         )
-        yield "note", Fault("compare", why), None
+        yield "finding", Fault("compare", why), None
     yield Counts(compared=count % _CHUNK)
 
 
@@ -170,15 +173,24 @@ def _has_all(stored: Any, logged: Any) -> bool:
         return True
     if not (isinstance(stored, list) and isinstance(logged, list)):
         return False
-    ours = [*map(_but_its_end, stored)]
-    return all(_but_its_end(one) in ours for one in logged)
+    left = iter(stored)
+    return all(any(_is_same(one, other) for one in left) for other in logged)
 
 
-def _but_its_end(record: Any) -> Any:
-    """Return a version without its end, which depends on later versions; other records as given."""
-    if not isinstance(record, VersionedRecord | VersionedRecordWithHeaders):
-        return record
-    return record.value, record.timestamp, getattr(record, "headers", None)
+def _is_same(stored: Any, logged: Any) -> bool:
+    """Return True if a record of the store is the restored one.
+
+    A version ends when a later version begins. If the log lacks the later version, the restored
+    version has a later end, or none.
+    """
+    if not isinstance(stored, VersionedRecord | VersionedRecordWithHeaders):
+        return bool(stored == logged)
+    ours, theirs = stored.valid_to, logged.valid_to
+    ends = ours == theirs or (ours is not None and (theirs is None or ours < theirs))
+    return ends and all(
+        getattr(stored, name, None) == getattr(logged, name, None)
+        for name in ("value", "timestamp", "headers")
+    )
 
 
 def _lacks_records(log: changelog.FileChangelog, spec: StoreSpec) -> bool:
@@ -187,10 +199,15 @@ def _lacks_records(log: changelog.FileChangelog, spec: StoreSpec) -> bool:
     Compaction keeps the last record of each key until the record expires. A versioned store also
     has earlier records of a key.
     """
-    start = log.start_offset
-    if start or spec.shape != "versioned":
-        return start > 0
-    return sum(map(len, log.read())) < log.high_watermark
+    end = log.start_offset
+    if end or spec.shape != "versioned":
+        return end > 0
+    for segment in list_segments(log.path):
+        for head in heads(segment):
+            if head.record_count < head.last_offset + 1 - end:
+                return True
+            end = head.last_offset + 1
+    return False
 
 
 def _paired(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -177,8 +178,30 @@ def test_a_store_whose_log_lacks_what_the_clock_has_removed(
         assert log.compact().records
     found = verify(home, changelog=logs, compare=True)
     (hit,) = found.findings
-    assert (hit.severity, hit.what, found.exit_code) == ("note", "compare", 0)
+    assert (hit.severity, hit.what, found.exit_code) == ("finding", "compare", 1)
     assert "have records in the store that a restore of" in hit.why
+
+
+def test_a_store_whose_log_lacks_the_latest_time(tmp_path: Path) -> None:
+    """A tombstone had it, and a compaction has removed the tombstone. An older row has expired."""
+    logs, home = tmp_path / "logs", tmp_path / "app" / "0_2"
+    spec = stores.timestamped_window("s", 40_000, 10)
+    with open_state(home, engine="lmdb", changelog=logs) as state:
+        store = state.open(spec)
+        for key, value, at in ((b"old", b"v", 10), (b"k", b"v", 500_000), (b"k", None, 500_000)):
+            store.put(key, value, timestamp=at, window_start=at)
+            state.commit()
+        store.put(b"z", b"v", timestamp=499_000, window_start=499_000)
+        state.commit()
+    for days in (0, 2):
+        clock = partial(float, time.time() + days * 86_400)
+        with FileChangelog(logs, TOPIC, 2, clock=clock) as log:
+            log.roll()
+            log.compact()
+    with FileChangelog(logs, TOPIC, 2, read_only=True) as log:
+        keys = {key for columns in log.read() for key in columns.keys}
+        assert not any(key.startswith(b"k") for key in keys)
+    assert verify(home, changelog=logs, compare=True).findings == []
 
 
 def test_only_records_that_are_missing_in_a_log_are_put_down_to_compaction() -> None:
@@ -187,6 +210,9 @@ def test_only_records_that_are_missing_in_a_log_are_put_down_to_compaction() -> 
     assert comparing._has_all(stored, [newest])
     assert comparing._has_all(stored, [VersionedRecord(b"a", 1, valid_to=9)])
     assert comparing._has_all(stored, None)
+    assert comparing._has_all([b"same", b"same"], [b"same"])
+    assert not comparing._has_all([b"same"], [b"same", b"same"])
+    assert not comparing._has_all([newest], [VersionedRecord(b"b", 2, valid_to=3)])
     assert not comparing._has_all(stored, [other])
     assert not comparing._has_all([newest], stored)
     assert not comparing._has_all(None, stored)
