@@ -74,8 +74,8 @@ def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordCo
             with opened(segment) as file:
                 gap = _gap_behind(segment, file, segments)
                 if gap is None:
-                    # In another file than the tail's, later records may have superseded earlier
-                    # ones.
+                    # If a compaction has replaced the tail's file, the new file is read to its end,
+                    # because its later records may have superseded earlier ones.
                     is_end = segment == tail.segment and tail.is_in(file)
                     end = tail.position if is_end else None
                     for columns in records(segment, next_offset, end, file=file):

@@ -152,14 +152,13 @@ def find_end(
             except (CorruptionError, UnsupportedError):
                 if not tail.position or tail.is_in(file):
                     raise
-                tail = begin  # The writer has taken back an unfinished write.
-                continue
-            if rest is not None and rest.kind == "damaged" and tail.position:
-                rest = rest if tail.is_in(file) else None
-            if rest is not None:
+                rest = None
+            if rest is not None and rest.kind != "damaged":
                 return tail, rest
             if tail.position and not tail.is_in(file):
-                tail = begin
+                tail = begin  # The writer has taken back an unfinished write.
+            elif rest is not None:
+                return tail, rest
 
 
 def _rest_of(file: int, tail: Tail) -> Rest | None:
