@@ -76,6 +76,7 @@ class Work:
         ]
         wanted = [self._target(specs[0], to, log), *specs[1:]]
         if target is self._source and wanted[0] is specs[0]:
+            clean(self._root)  # a migration may have been killed after its last step
             old = set_aside(self._root, store)
             return [Migrated(store, False, target.name, target.name, old=old)]
         plan = Plan("copy", tuple(names), self._source.name, target.name)

@@ -7,6 +7,9 @@ import sys
 
 import pytest
 
+from kstore_core import open_state, stores
+from kstore_core.maintenance.migrate import migrate
+from kstore_core.state.migration_note import places
 from tests.maintenance.migrate.killing import WAYS
 
 pytestmark = pytest.mark.usefixtures("left_sound")
@@ -55,3 +58,17 @@ def test_a_migration_that_is_killed_at_any_time(tmp_path, way, seed):
     rounds = 6
     (killed,) = killing("random", tmp_path / "0_0", way, rounds, seed)
     assert int(killed) > 0
+
+
+def test_a_migration_that_was_killed_after_its_last_step_leaves_nothing(tmp_path):
+    """The plan is gone, and the folder of the new stores is still there."""
+    root = tmp_path / "0_0"
+    with open_state(root, engine="lmdb") as state:
+        state.open(stores.key_value("s")).put(b"k", b"v")
+    migrate(root, "s", to="timestamped")
+    (places(root).new / "lmdb").mkdir(parents=True)
+    (done,) = migrate(root, "s", to="timestamped")
+    assert not done.changed
+    assert done.old is not None
+    assert done.old.is_dir()
+    assert not places(root).new.exists()
