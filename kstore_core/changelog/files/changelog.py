@@ -21,11 +21,7 @@ from kstore_core.codec import RecordColumns, encode_record_columns
 from kstore_core.codec.log.batch.checksum import crc32c
 from kstore_core.codec.log.batch.compression import codec_id, compress
 from kstore_core.engine import DURABILITY_LEVELS, Durability
-from kstore_core.errors import (
-    EngineError,
-    SpecError,
-    StateError,
-)
+from kstore_core.errors import EngineError, SpecError, StateError
 from kstore_core.system.directories import make_directory
 from kstore_core.system.interrupts import uninterrupted
 from kstore_core.system.lock import DirectoryLock

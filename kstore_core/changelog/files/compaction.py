@@ -27,6 +27,7 @@ from kstore_core.changelog.files.segment import (
     MERGED,
     Segment,
     batches,
+    end_offset,
     heads,
     list_segments,
     merged_offsets,
@@ -146,10 +147,7 @@ def _check_joints(directory: Path, active: Segment) -> None:
     segments = [*_closed(directory, active), active]
     check_start(directory, segments)
     for segment, after in pairwise(segments):
-        end = segment.base_offset
-        for head in heads(segment):
-            end = head.last_offset + 1
-        _check_joint(segment, end, after.base_offset)
+        _check_joint(segment, end_offset(segment), after.base_offset)
 
 
 def _check_joint(segment: Segment, end: int, next_offset: int) -> None:
@@ -241,47 +239,52 @@ def _clean(directory: Path, end: int, config: LogConfig, now_ms: int) -> Compact
             for columns in records(segment, 0):
                 last.update(zip(columns.keys, columns.offsets, strict=True))
         cleanable = [s for s in list_segments(directory) if s.base_offset < mapped]
-        for group, group_end in _groups(cleanable, mapped, config.segment_bytes):
-            done += _rewrite(group, group_end, last, config, now_ms)
+        for group in _groups(cleanable, mapped, config.segment_bytes):
+            done += _rewrite(group, last, config, now_ms)
     return done
 
 
 def _groups(
     segments: list[Segment], end: int, segment_bytes: int
-) -> Iterator[tuple[list[Segment], int]]:
-    """Yield groups of adjacent segments that fit into one segment, and the offset after each group.
+) -> Iterator[list[tuple[Segment, int]]]:
+    """Yield groups of adjacent segments, each with its end, that fit into one segment.
 
     Parameters
     ----------
     end : int
         The offset after the last segment.
     """
-    group: list[Segment] = []
+    group: list[tuple[Segment, int]] = []
     size = 0
     ends = [*(segment.base_offset for segment in segments[1:]), end]
     for segment, end in zip(segments, ends, strict=True):
         more = segment.path.stat().st_size
-        if group and (size + more > segment_bytes or end - group[0].base_offset > MAX_OFFSET_DELTA):
-            yield group, segment.base_offset
+        if group and (
+            size + more > segment_bytes or end - group[0][0].base_offset > MAX_OFFSET_DELTA
+        ):
+            yield group
             group, size = [], 0
-        group.append(segment)
+        group.append((segment, end))
         size += more
     if group:
-        yield group, end
+        yield group
 
 
 def _rewrite(
-    group: list[Segment], end: int, last: dict[bytes | None, int], config: LogConfig, now_ms: int
+    group: list[tuple[Segment, int]],
+    last: dict[bytes | None, int],
+    config: LogConfig,
+    now_ms: int,
 ) -> Compacted:
     """Replace a group of segments by one segment with the remaining records."""
-    target, *merged = group
-    size = sum(segment.path.stat().st_size for segment in group)
+    target, *merged = (segment for segment, _ in group)
+    size = sum(segment.path.stat().st_size for segment, _ in group)
     draft = target.path.with_name(target.path.name + DRAFT)
     marker = target.path.with_name(target.path.name + MERGED)
     with uninterrupted():
         try:
             with interruptible():
-                gone, changed = _write_draft(draft, group, end, last, config, now_ms)
+                gone, changed = _write_draft(draft, group, last, config, now_ms)
             if not (changed or merged):
                 draft.unlink()
                 return Compacted()
@@ -305,8 +308,7 @@ def _rewrite(
 
 def _write_draft(
     draft: Path,
-    group: list[Segment],
-    end: int,
+    group: list[tuple[Segment, int]],
     last: dict[bytes | None, int],
     config: LogConfig,
     now_ms: int,
@@ -323,9 +325,8 @@ def _write_draft(
     gone = 0
     changed = False
     dropped: BatchHead | None = None
-    ends = [*(segment.base_offset for segment in group[1:]), end]
     with draft.open("wb") as out:
-        for segment, next_offset in zip(group, ends, strict=True):
+        for segment, next_offset in group:
             reached = segment.base_offset
             for head, data in batches(segment):
                 reached = head.last_offset + 1

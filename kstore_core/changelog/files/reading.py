@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from kstore_core.changelog.files.segment import Segment, heads, list_segments, opened, records
+from kstore_core.changelog.files.segment import (
+    Segment,
+    end_offset,
+    following,
+    list_segments,
+    opened,
+    records,
+)
 from kstore_core.changelog.files.start import check_start
 from kstore_core.changelog.files.tail import Rest, Tail, find_end
 from kstore_core.codec import RecordColumns
@@ -72,7 +79,7 @@ def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordCo
         begun_at = next_offset = max(next_offset, segment.base_offset)
         try:
             with opened(segment) as file:
-                gap = _gap_behind(segment, file, segments)
+                gap = _gap_behind(segment, file, following(segments, segment))
                 if gap is None:
                     # If a compaction has replaced the tail's file, the new file is read to its end,
                     # because its later records may have superseded earlier ones.
@@ -92,18 +99,15 @@ def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordCo
         raise _missing(directory, next_offset if gap is None else gap, tail)
 
 
-def _gap_behind(segment: Segment, file: int, segments: list[Segment]) -> int | None:
+def _gap_behind(segment: Segment, file: int, after: Segment | None) -> int | None:
     """Return the offset at which a segment ends, or None if the next segment begins there.
 
     The caller must look for a gap before it yields the segment's records. Otherwise it would yield
     the wrong records of two swapped files before it reaches the gap.
     """
-    after = next((one for one in segments if one.base_offset > segment.base_offset), None)
     if after is None:
         return None
-    end = segment.base_offset
-    for head in heads(segment, file=file):
-        end = head.last_offset + 1
+    end = end_offset(segment, file)
     return None if end == after.base_offset else end
 
 

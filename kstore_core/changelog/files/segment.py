@@ -27,9 +27,12 @@ __all__ = [
     "Segment",
     "batches",
     "begun_before_zeros",
+    "end_offset",
     "ends_in_zeros",
     "fault_of",
+    "following",
     "heads",
+    "identity",
     "list_segments",
     "merged_offsets",
     "named",
@@ -182,6 +185,31 @@ def heads(
         The segment was merged into another segment, or has expired.
     """
     return (head for head, _, _ in _walk(segment, at, verify, file))
+
+
+def end_offset(segment: Segment, file: int | None = None) -> int:
+    """Return the offset after a segment's last whole batch. See `heads`."""
+    end = segment.base_offset
+    for head in heads(segment, file=file):
+        end = head.last_offset + 1
+    return end
+
+
+def identity(segment: Segment) -> tuple[int, int, int] | None:
+    """Return the inode number, size and modification time of a segment's file.
+
+    A compaction changes the identity. Return None if the file is missing.
+    """
+    try:
+        status = segment.path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def following(segments: list[Segment], segment: Segment) -> Segment | None:
+    """Return the first segment after a segment, or None if it is the last."""
+    return next((one for one in segments if one.base_offset > segment.base_offset), None)
 
 
 def batches(segment: Segment) -> Iterator[tuple[BatchHead, bytes]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from kstore_core import changelog
-from kstore_core.changelog.files.segment import heads, list_segments
+from kstore_core.changelog.files.segment import heads, identity, list_segments
 from kstore_core.changelog.whole import whole_end
 from kstore_core.clock import segment_id
 from kstore_core.codec import VersionedRecord, VersionedRecordWithHeaders
@@ -121,11 +120,7 @@ def _of_bytes(stored: StoredSpec) -> StoreSpec:
 
 def _state_of(log: changelog.FileChangelog) -> tuple[object, ...]:
     """Return a value that changes if a writer appends to the log, or compacts it."""
-    files = []
-    for segment in list_segments(log.path):
-        with suppress(FileNotFoundError):
-            status = segment.path.stat()
-            files.append((segment, status.st_ino, status.st_size, status.st_mtime_ns))
+    files = [(segment, identity(segment)) for segment in list_segments(log.path)]
     return log.high_watermark, files
 
 

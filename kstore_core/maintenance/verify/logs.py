@@ -14,7 +14,7 @@ from kstore_core.changelog.files.directory import (
     partition_of,
 )
 from kstore_core.changelog.files.reading import holding, read_end
-from kstore_core.changelog.files.segment import Segment, batches, list_segments
+from kstore_core.changelog.files.segment import Segment, batches, following, identity, list_segments
 from kstore_core.changelog.files.start import noted_start, start_fault, written_fault
 from kstore_core.changelog.files.tail import CUT, Rest, Tail, find_end
 from kstore_core.codec import decode_record_columns
@@ -119,13 +119,8 @@ class _Moment(NamedTuple):
 
 def _moment(segments: list[Segment], segment: Segment) -> _Moment:
     """Return the state of a segment. Appends to the last segment do not change it."""
-    after = next((one for one in segments if one.base_offset > segment.base_offset), None)
-    try:
-        status = segment.path.stat()
-    except FileNotFoundError:
-        return _Moment(None, after)
-    size_and_time = (status.st_size, status.st_mtime_ns) if after else ()
-    return _Moment((status.st_ino, *size_and_time), after)
+    file, after = identity(segment), following(segments, segment)
+    return _Moment(file if after or file is None else file[:1], after)
 
 
 def _faults_between(tail: Tail, rest: Rest, after: Segment | None) -> Iterator[str]:
@@ -151,15 +146,13 @@ def check_end(log: Path, contains: Mapping[Partition, int]) -> Iterator[tuple[Se
         The offset of the last record that the store contains, by partition.
     """
     noted = noted_start(log)
+    if why := start_fault(log, list_segments(log)):
+        yield "corrupt", Fault("log", why)
     try:
         segments, tail, rest = read_end(log, verify=True)
     except (CorruptionError, UnsupportedError) as error:
-        if why := start_fault(log, list_segments(log)):
-            yield "corrupt", Fault("log", why)
         yield "corrupt", Fault("log", str(error))
         return
-    if why := start_fault(log, segments):
-        yield "corrupt", Fault("log", why)
     yield from _end(log, contains, tail, rest, written_fault(log, noted, segments, tail, rest))
 
 
